@@ -160,6 +160,22 @@ void search_plans(const PlanRequest& request, const CLI::App&) {
   std::cout << search_words(found);
 }
 
+void list_rows(const PlanRequest& request, const CLI::App&) {
+  std::cout << request.order.listed(request.costs.costs);
+}
+
+void search_order(const PlanRequest& request, const CLI::App&) {
+  const nlohmann::json found = request.order.found(request.costs.costs);
+  if (request.json) return print_json(found);
+  std::cout << order_words(found);
+}
+
+void place_operators(const PlanRequest& request, const CLI::App&) {
+  const nlohmann::json placed = request.place.run();
+  if (request.json) return print_json(placed);
+  std::cout << place_words(placed);
+}
+
 /// A command: what --help says of it, its flags, and what it does when they have been read.
 struct Command {
   const char *name, *what;
@@ -263,6 +279,24 @@ void search_flags(CLI::App& command, PlanRequest& request) {
   flags.yes("--json", request.json, "print the plans as JSON");
 }
 
+void rows_flags(CLI::App& command, PlanRequest& request) {
+  request.order.add_flags(command, false);
+  request.costs.add_flags(command);
+}
+
+void order_flags(CLI::App& command, PlanRequest& request) {
+  request.order.add_flags(command, true);
+  request.costs.add_flags(command);
+  Flags flags(command);
+  flags.group("Output");
+  flags.yes("--json", request.json, "print the rows and the numbers as JSON");
+}
+
+void place_flags(CLI::App& command, PlanRequest& request) {
+  request.place.add_flags(command);
+  Flags(command).yes("--json", request.json, "print the devices as JSON");
+}
+
 void compare_flags(CLI::App& command, PlanRequest& request) {
   Flags flags(command);
   const char* side = "a schedule's name, which the schedule flags complete, or a plan's file";
@@ -341,6 +375,28 @@ const std::vector<Command>& commands() {
          "printf 'stages 2 per_step 1 steps 1\\n0F0v0 0B0v0\\n1F0v0 1B0v0\\n' | plan lower -"}},
        lower_flags,
        with_plan<lower_rows>},
+      {"rows",
+       "Prints rows of computations in which each rank runs what is ready.",
+       {{"List the order of 1F1B",
+         "plan rows --stages 4 --microbatches 8 --priorities B,F --ahead 4,3,2,1 | plan lower -"},
+        {"Put two stages on each rank, and keep half of what 1F1B keeps",
+         "plan rows --place 0,1,2,3,3,2,1,0 --microbatches 8 --priorities I,F,W --most 4"}},
+       rows_flags,
+       list_rows},
+      {"order",
+       "Searches rows of computations that take little time, though ranks keep little.",
+       {{"Find an order of stages that differ",
+         "plan order --stages 4 --microbatches 8 --split --most 4 --forward 1,1.5,1.2,1.4 "
+         "--backward 2,3,2.4,2.8 > my.rows"},
+        {"Complete and check it", "plan lower my.rows | plan verify -"}},
+       order_flags,
+       search_order},
+      {"place",
+       "Places the operators of a graph on devices.",
+       {{"Place a block of a transformer on two",
+         "plan place examples/graphs/gpt-block.txt --devices 2 --bandwidth 25e9"}},
+       place_flags,
+       place_operators},
       {"compare",
        "Prints the numbers of two plans side by side.",
        {{"Compare two schedules of one size",
@@ -406,8 +462,8 @@ int main(int argc, char** argv) {
     });
     if (app.get_subcommands().empty())
       throw UsageError(
-          "no command given: use show, verify, simulate, search, draw, lower, compare, poster or "
-          "machine");
+          "no command given: use show, verify, simulate, search, draw, lower, rows, order, place, "
+          "compare, poster or machine");
     return run_command(request, *app.get_subcommands().front());
   });
 }

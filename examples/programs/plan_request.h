@@ -8,6 +8,8 @@
 
 #include "examples/programs/plan_flags.h"
 #include "examples/programs/plan_model.h"
+#include "examples/programs/plan_order.h"
+#include "examples/programs/plan_place.h"
 #include "examples/programs/plan_search.h"
 #include "parallel/drawing/draw.h"
 #include "parallel/simulation/costs.h"
@@ -24,6 +26,8 @@ struct PlanRequest {
   CostFlags costs;
   ModelFlags model;
   SearchFlags search;
+  OrderFlags order;
+  PlaceFlags place;
   int columns = 40;
   bool table = false, json = false, time_steps = false, critical_path = false, all = false;
   parallel::FigureOptions figure;

@@ -3,11 +3,9 @@
 #include "examples/programs/plan_search.h"
 
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
-#include <iostream>
 
 #include "examples/programs/plan_machine.h"
 #include "examples/programs/program.h"
@@ -100,23 +98,6 @@ std::string command_of(const PlannedModel& model, const Found& found, int batch,
   return command;
 }
 
-/// A line on stderr that is written over and over, if stderr is a terminal.
-class ProgressLine {
- public:
-  void show(std::size_t done, std::size_t all) {
-    if (!is_terminal_ || done % 8 > 0) return;
-    std::cerr << fmt::format("\r{} of at most {} plans", done, all) << std::flush;
-    is_shown_ = true;
-  }
-  ~ProgressLine() {
-    if (is_shown_) std::cerr << "\r\33[K";
-  }
-
- private:
-  const bool is_terminal_ = ::isatty(STDERR_FILENO) == 1;
-  bool is_shown_ = false;
-};
-
 /// "gpipe, 8 x 8, 4 sequences, recompute"
 std::string name_of_plan(const Json& plan) {
   std::string name =
@@ -154,9 +135,11 @@ Json SearchFlags::run() const {
   SearchResult result;
   {
     ProgressLine line;
-    result = parallel::search(evaluation, candidates(evaluation, layers, devices, batch, space),
-                              devices_of.memory, space.keep,
-                              [&](std::size_t done, std::size_t all) { line.show(done, all); });
+    result =
+        parallel::search(evaluation, candidates(evaluation, layers, devices, batch, space),
+                         devices_of.memory, space.keep, [&](std::size_t done, std::size_t all) {
+                           line.show(fmt::format("{} of at most {} plans", done, all));
+                         });
   }
   Json json{{"model", model},
             {"parameters", whole_parameters(planned.layers).numel()},

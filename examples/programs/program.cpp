@@ -166,6 +166,15 @@ int run_or_help(CLI::App& app, const std::function<int()>& body) {
 
 }  // namespace
 
+void ProgressLine::show(const std::string& line) {
+  static const bool is_terminal = ::isatty(STDERR_FILENO) == 1;
+  if (is_terminal && shown_++ % 8 == 0) std::cerr << "\r\33[K" << line << std::flush;
+}
+
+ProgressLine::~ProgressLine() {
+  if (shown_ > 0) std::cerr << "\r\33[K";
+}
+
 int run_program(CLI::App& app, const std::function<int()>& body) {
   constexpr int failed = 1, misused = 2;
   open_standard_streams();

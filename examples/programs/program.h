@@ -114,6 +114,16 @@ class Flags {
 /// has no such value), else 1. --help and --version are no errors.
 int run_program(CLI::App& app, const std::function<int()>& body);
 
+/// A line on stderr that is written over and over, if stderr is a terminal, and goes at the end.
+class ProgressLine {
+ public:
+  void show(const std::string& line);
+  ~ProgressLine();
+
+ private:
+  int shown_ = 0;  // times
+};
+
 /// A command line, and what it shows.
 struct Example {
   const char* what;

@@ -21,6 +21,9 @@ const std::vector<std::pair<Words, std::string>> described{
     {{"plan", "draw"}, "--out FILE"},
     {{"plan", "compare"}, "--json"},
     {{"plan", "lower"}, "--help"},
+    {{"plan", "rows"}, "--priorities X,X,..."},
+    {{"plan", "order"}, "--most X,X,..."},
+    {{"plan", "place"}, "--devices N"},
     {{"checkpoint", "verify"}, "--help"}};
 
 void check_misused(const Words& words, const std::string& part) {

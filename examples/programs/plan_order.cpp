@@ -1,0 +1,158 @@
+// Rows that are printed can be lowered: what is said of them is comments.
+// Chapter 06.
+#include "examples/programs/plan_order.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "examples/programs/program.h"
+#include "parallel/drawing/figure.h"
+#include "parallel/plan/lifetimes.h"
+#include "parallel/planner/order_search.h"
+#include "parallel/schedules/schedule.h"
+#include "parallel/simulation/simulate.h"
+
+namespace plangrad::examples {
+
+using namespace parallel;
+using Json = nlohmann::json;
+
+namespace {
+
+/// Adds a flag for numbers with commas between them, each at least `lowest`.
+template <class T>
+void add_list(Flags& flags, const char* name, std::vector<T>& list, double lowest,
+              const std::string& what) {
+  using Text = AsText<std::vector<T>>;
+  auto read = [=](const std::string& word) { return Text::read(word, lowest, Text::most); };
+  flags.taken(name, Text::sign, what, [=, &list](const std::string& word) { list = read(word); })
+      ->check(checked_by(read))
+      ->default_str(what.find("(default: ") == what.npos ? Text::show(list) : "");
+}
+
+/// The letters of priorities, without commas.
+std::string letters_of(const std::string& priorities) {
+  std::string letters, sorted;
+  for (const std::string& word : split(priorities, ',')) letters += word;
+  sorted = letters;
+  std::ranges::sort(sorted);
+  PG_CHECK(sorted == "BF" || sorted == "FIW", "--priorities ", priorities, ": expected F and B, ",
+           "or F with the two parts of a backward, I and W, as in B,F or I,F,W");
+  return letters;
+}
+
+}  // namespace
+
+void OrderFlags::add_flags(CLI::App& app, bool searches) {
+  Flags flags(app);
+  flags.group(searches ? "Order" : "Rows");
+  flags.whole("--stages", stages, 1, "parts of the model (default: as many as --place has values)");
+  flags.whole("--microbatches", microbatches, 1, "microbatches of the update");
+  add_list(flags, "--place", place, 0, "rank of each stage (default: stage s on rank s)");
+  add_list(flags, "--most", most, 0,
+           "the most that a rank may keep, in the unit of --kept: one value, or one per rank "
+           "(default: no limit)");
+  add_list(flags, "--kept", kept, 0,
+           "what a stage keeps of a microbatch from its forward to the end of its backward: bytes, "
+           "or any unit; one value, or one per stage");
+  if (searches) {
+    flags.yes("--split", split, "split backwards into an input part, I, and a weight part, W");
+    flags.whole("--beam", beam, 1, "orders that are continued at each step");
+    return;
+  }
+  flags
+      .words("--priorities", priorities, "X,X,...",
+             "of the cells that are ready, which runs: F and B, or F, I and W")
+      ->capture_default_str();
+  add_list(flags, "--ahead", ahead, 1,
+           "microbatches between their forward and their backward, or its input part, on a stage: "
+           "one value, or one per rank (default: any number)");
+}
+
+OrderTask OrderFlags::task(const Costs& costs, bool split) const {
+  PG_CHECK(stages > 0 || !place.empty(), "give --stages N, or --place with the rank of each stage");
+  PG_CHECK(stages == 0 || place.empty() || std::ssize(place) == stages, "--stages ", stages,
+           " and a --place with ", place.size(),
+           " values: leave out --stages, or mend one of them");
+  PG_CHECK(split || (costs.input_part.empty() && costs.weight_part.empty()),
+           "--input-part and --weight-part are times of split backwards: use --split with plan ",
+           "order, and --priorities I,F,W with plan rows");
+  OrderTask task{place, microbatches, split, costs, kept, most};
+  if (place.empty()) {
+    task.place.resize(stages);
+    std::iota(task.place.begin(), task.place.end(), 0);
+  }
+  return task;
+}
+
+std::string OrderFlags::listed(const Costs& costs) const {
+  const std::string letters = letters_of(priorities);
+  return print(list_order(task(costs, letters.size() == 3), letters, ahead));
+}
+
+namespace {
+
+/// The fastest schedule that has the task's stages on its ranks, and keeps no more; null: none.
+Json fastest_schedule(const OrderTask& task) {
+  Json best;
+  for (const Schedule* each : schedules()) try {
+      const Plan plan =
+          make_plan(each->name, {.stages = task.stages(), .microbatches = task.microbatches});
+      const std::vector<double> kept = most_kept(task, plan);
+      bool fits = !each->cyclic && !each->updates_per_microbatch && !plan.overlaps_updates() &&
+                  plan.ranks() == task.ranks();
+      for (int stage = 0; fits && stage < task.stages(); ++stage)
+        fits = holders(plan)[stage] == std::vector<int>{task.place[stage]};
+      for (int rank = 0; fits && rank < task.ranks(); ++rank)
+        fits = kept[rank] <= task.most_of(rank);
+      if (!fits) continue;
+      const double seconds = simulate(verify(plan), task.costs).makespan();
+      if (best.is_null() || seconds < best["seconds"])
+        best = {{"name", each->name}, {"seconds", seconds}};
+    } catch (const autograd::Error&) {  // it has no such layout
+    }
+  return best;
+}
+
+}  // namespace
+
+Json OrderFlags::found(const Costs& costs) const {
+  const OrderTask asked = task(costs, split);
+  FoundOrder found;
+  {
+    ProgressLine line;
+    found = search_order(asked, beam, [&](int cells, int all, const FoundOrder& best) {
+      line.show(fmt::format("{} of {} cells; the best order takes {}, none less than {}", cells,
+                            all, seconds_text(best.seconds), seconds_text(best.bound)));
+    });
+  }
+  return {{"rows", print(found.rows)}, {"seconds", found.seconds},
+          {"bound", found.bound},      {"kept", most_kept(asked, found.rows)},
+          {"states", found.states},    {"schedule", fastest_schedule(asked)}};
+}
+
+std::string order_words(const Json& found) {
+  const double seconds = found["seconds"], bound = found["bound"];
+  auto above = [&](double more, double less) { return 100 * (more / less - 1); };
+  std::string words = found["rows"];
+  words += fmt::format("# An update takes {}, and no order less than {}: ", seconds_text(seconds),
+                       seconds_text(bound));
+  words += above(seconds, bound) < 1e-6
+               ? "none is faster.\n"
+               : fmt::format("it is at most {:.1f}% above the fastest.\n", above(seconds, bound));
+  words += fmt::format("# Ranks keep at most {:g}.\n",
+                       fmt::join(found["kept"].get<std::vector<double>>(), " "));
+  const Json& schedule = found["schedule"];
+  if (schedule.is_null())
+    return words + "# No schedule has these stages on these ranks and keeps no more.\n";
+  const double named = schedule["seconds"], more = above(named, seconds);
+  return words + fmt::format("# Of the schedules that keep no more, {} is the fastest: {}, {}.\n",
+                             schedule["name"].get<std::string>(), seconds_text(named),
+                             std::abs(more) < 1e-6 ? "the same"
+                             : more > 0            ? fmt::format("{:.1f}% more", more)
+                                                   : fmt::format("{:.1f}% less", -more));
+}
+
+}  // namespace plangrad::examples

@@ -1,0 +1,42 @@
+// OrderFlags: the flags of `plan rows`, which lists what is ready, and of `plan order`, which
+// searches an order of an update's cells; and what both print.
+// Not here: list scheduler and search (parallel/planner). Chapter 06.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "parallel/planner/order.h"
+
+namespace CLI {
+class App;
+}
+
+namespace plangrad::examples {
+
+struct OrderFlags {
+  int stages = 0, microbatches = 1;  ///< stages 0: as many as `place` has
+  std::vector<int> place = {};       ///< by stage; empty: stage s on rank s
+  std::vector<double> kept = {1}, most = {};
+  std::string priorities = "B,F";  ///< of the list scheduler
+  std::vector<int> ahead = {};
+  bool split = false;  ///< of the search
+  int beam = 1000;
+
+  /// Adds the flags of `plan order`, or else those of `plan rows`.
+  void add_flags(CLI::App& app, bool searches);
+  /// The rows of the list scheduler, as text.
+  std::string listed(const parallel::Costs& costs) const;
+  /// Searches an order, and tells how far it is in a line on stderr if that is a terminal.
+  /// returns: rows, seconds, bound, kept, states, and the fastest schedule that keeps no more
+  nlohmann::json found(const parallel::Costs& costs) const;
+
+ private:
+  parallel::OrderTask task(const parallel::Costs& costs, bool split) const;
+};
+
+/// A search's result for people: rows, which `plan lower` reads, with sentences as comments.
+std::string order_words(const nlohmann::json& found);
+
+}  // namespace plangrad::examples

@@ -1,0 +1,96 @@
+// A graph is a text with a line for each operator.
+// Chapter 06.
+#include "examples/programs/plan_place.h"
+
+#include <fmt/ranges.h>
+
+#include <iterator>
+#include <sstream>
+
+#include "examples/programs/program.h"
+#include "nn/checkpoint/file.h"
+#include "parallel/drawing/figure.h"
+#include "parallel/planner/placement.h"
+
+namespace plangrad::examples {
+
+using namespace parallel;
+using Json = nlohmann::json;
+
+void PlaceFlags::add_flags(CLI::App& app) {
+  Flags flags(app);
+  flags
+      .words("FILE", file, "",
+             "file with a line for each operator: its name, its seconds, the bytes of its output, "
+             "and the names of its inputs, which stand above; what follows a # is skipped")
+      ->required();
+  flags.whole("--devices", devices, 1, "devices; some may stay without an operator");
+  flags.number("--bandwidth", bandwidth, 1e-30, 1e30,
+               "bytes per second into a device, and out of it (default: unlimited)");
+}
+
+namespace {
+
+/// Reads an operator from its line's words; inputs are those of `graph`.
+GraphOperator parse_operator(const std::vector<std::string>& words, const OperatorGraph& graph) {
+  PG_CHECK(words.size() >= 3, "expected NAME SECONDS BYTES [INPUT ...]");
+  auto find = [&](const std::string& name) {
+    return static_cast<int>(std::ranges::find(graph, name, &GraphOperator::name) - graph.begin());
+  };
+  PG_CHECK(find(words[0]) == std::ssize(graph), words[0], " stands above, too");
+  GraphOperator found{words[0], read_number<double>(words[1], 0, limits::large),
+                      read_number<double>(words[2], 0, limits::large)};
+  for (std::size_t i = 3; i < words.size(); ++i) {
+    found.inputs.push_back(find(words[i]));
+    PG_CHECK(found.inputs.back() < std::ssize(graph), "the input ", words[i], " of ", words[0],
+             " does not stand above");
+  }
+  return found;
+}
+
+OperatorGraph read_graph(const std::string& file) {
+  OperatorGraph graph;
+  std::istringstream lines(nn::read_file(file));
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    std::istringstream in(line.substr(0, line.find('#')));
+    const std::vector<std::string> words{std::istream_iterator<std::string>(in), {}};
+    try {
+      if (!words.empty()) graph.push_back(parse_operator(words, graph));
+    } catch (const autograd::Error& error) {
+      throw autograd::Error(text(file, ", line ", number, ": ", error.what()));
+    }
+  }
+  PG_CHECK(!graph.empty(), file,
+           ": no operators; expected lines of NAME SECONDS BYTES [INPUT ...]");
+  return graph;
+}
+
+}  // namespace
+
+Json PlaceFlags::run() const {
+  const OperatorGraph graph = read_graph(file);
+  const OperatorPlacement placed = place(graph, devices, bandwidth);
+  Json json{{"most", placed.most}, {"sets", placed.sets}};
+  for (const double load : placed.loads)
+    json["devices"].push_back({{"load", load}, {"operators", Json::array()}});
+  for (std::size_t i = 0; i < graph.size(); ++i)
+    json["devices"][placed.device[i]]["operators"].push_back(graph[i].name);
+  return json;
+}
+
+std::string place_words(const Json& placed) {
+  std::string words;
+  for (std::size_t i = 0; i < placed["devices"].size(); ++i) {
+    const Json& device = placed["devices"][i];
+    words += fmt::format("device {:<4}{:>10}  {}\n", i, seconds_text(device["load"]),
+                         fmt::join(device["operators"].get<std::vector<std::string>>(), " "));
+  }
+  return words + fmt::format(
+                     "The busiest device takes {} for an input: the least of all "
+                     "placements, by {} down-closed sets.\n",
+                     seconds_text(placed["most"]), placed["sets"].get<std::size_t>());
+}
+
+}  // namespace plangrad::examples
