@@ -251,8 +251,10 @@ std::string schedule_poster(bool all) {
         "gradient is taken at and those that it "
         "changes.";
   poster.cell = all ? 8 : 13;
+  const std::vector<std::string> known = schedule_names();
   for (const Exhibit& exhibit : exhibits())
-    if (all || exhibit.among_six) poster.entries.push_back(entry_of(exhibit, all));
+    if ((all || exhibit.among_six) && std::ranges::count(known, exhibit.schedule) > 0)
+      poster.entries.push_back(entry_of(exhibit, all));
   return draw_poster(poster);
 }
 
