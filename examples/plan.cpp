@@ -386,8 +386,8 @@ const std::vector<Command>& commands() {
       {"order",
        "Searches rows of computations that take little time, though ranks keep little.",
        {{"Find an order of stages that differ",
-         "plan order --stages 4 --microbatches 8 --split --most 4 --forward 1,1.5,1.2,1.4 "
-         "--backward 2,3,2.4,2.8 > my.rows"},
+         "plan order --stages 4 --microbatches 4 --split --most 4,3,2,1 --forward 3,1,1,3 "
+         "--backward 6,2,2,6 > my.rows"},
         {"Complete and check it", "plan lower my.rows | plan verify -"}},
        order_flags,
        search_order},

@@ -183,6 +183,8 @@ command -v python3 >/dev/null ||
   printf '```\n'
   rm "$new/own.plan"
 } >"$new/own_schedule.md"
+quote order order --stages 4 --microbatches 4 --split --most 4,3,2,1 --forward 3,1,1,3 \
+  --backward 6,2,2,6
 
 # A rank that forgets to receive.
 if plan show --schedule 1f1b --stages 3 --microbatches 4 | sed 's/1a2<1 //' |

@@ -120,8 +120,6 @@ void PartialOrder::add(int stream) {
   sequence_.push_back(static_cast<std::uint16_t>(stream));
 }
 
-double PartialOrder::seconds() const { return *std::ranges::max_element(free_); }
-
 Plan PartialOrder::rows() const {
   Plan plan = task_->empty();
   std::vector<int> next(done_.size(), 0);

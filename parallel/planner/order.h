@@ -67,7 +67,6 @@ class PartialOrder {
   double free(int rank) const { return free_[rank]; }   ///< seconds from which it is
   double now() const { return now_; }                   ///< when the last cell began
   bool is_complete() const { return sequence_.size() == end_.size(); }
-  double seconds() const;  ///< when all that ran have ended
   Plan rows() const;
 
  private:

@@ -65,16 +65,16 @@ OrderTask random_task(std::mt19937& random, int most_stages, int most_microbatch
   return task;
 }
 
-/// The shortest order, by trying all.
-double shortest(const std::vector<Stream>& streams, const PartialOrder& order) {
-  if (order.is_complete()) return order.seconds();
+/// The shortest order that begins with this one and ends after `end`, by trying all.
+double shortest(const std::vector<Stream>& streams, const PartialOrder& order, double end = 0) {
+  if (order.is_complete()) return end;
   double least = PartialOrder::never;
   for (int i = 0; i < std::ssize(streams); ++i) {
     const double start = order.start(i);
     if (start < order.now() || start == PartialOrder::never) continue;
     PartialOrder next = order;
     next.add(i);
-    least = std::min(least, shortest(streams, next));
+    least = std::min(least, shortest(streams, next, std::max(end, start + streams[i].seconds)));
   }
   return least;
 }
