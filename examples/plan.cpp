@@ -102,7 +102,7 @@ void simulate_plan(const PlanRequest& request, const Plan& plan) {
   Costs costs = request.costs.of(verified.plan());
   nlohmann::json memory;
   if (!request.model.model.empty()) {
-    const ModelCosts model = request.model.costs(plan, request.schedule.layout.recompute);
+    const ModelCosts model = request.model.costs(plan, request.schedule.layout);
     costs = with_seconds(with_bytes(costs, model, plan), model);
     const Costs ordered = one_by_one(costs);
     const Plan ran = in_order(plan, ordered);
@@ -354,7 +354,10 @@ const std::vector<Command>& commands() {
          "plan search --model 2bw-2.2b --machine v100-aws --devices 64 --batch 512"},
         {"Let each device keep 8 GB, and see 1F1B alone",
          "plan search --model 2bw-2.2b --machine v100-aws --devices 64 --batch 512 --memory 8e9 "
-         "--schedule 1f1b"}},
+         "--schedule 1f1b"},
+        {"Search with the times that a run has measured, and train the second plan",
+         "plan search --machine laptop --costs runs/latest --json > search.json\n"
+         "  train_gpt --plan-from search.json --row 2 --data my.txt"}},
        search_flags,
        search_plans},
       {"draw",

@@ -64,6 +64,7 @@ int parts_of(const GptRun& run) { return run.model.layers + 2; }
 
 void check_stages(const GptRun& run, int stages) {
   const int parts = parts_of(run);
+  if (!run.parts.layout.cuts.empty()) return;  // which may cut blocks, too
   PG_CHECK(stages <= parts, stages, " stages: a GPT of --layers ", run.model.layers, " has ", parts,
            " parts to cut between: the embedding, ", run.model.layers,
            run.model.layers == 1 ? " block" : " blocks", " and the head; use at most ", parts,
@@ -78,7 +79,8 @@ ReadyRun prepare(const GptRun& run, int started) {
   if (run.from.empty()) model.vocabulary = data->training.vocabulary_size();
   check_resume(run, *data);
   check_stages(run, layout.first_plan()->plan().stages);
-  Training training = layout.training(gpt(model));
+  const std::vector<double> cuts = layout.cuts();
+  Training training = layout.training(cuts.empty() ? CutModel{gpt(model)} : cut_gpt(model, cuts));
   training.first_weights = run.first_weights();
   training.optimizer = run.optimizer();
   const RunSettings settings = settings_of(run, model, *data, layout, training);
@@ -102,6 +104,8 @@ int main(int argc, char** argv) {
       {{"Train on one rank", "train_gpt --data my.txt --steps 500"},
        {"Cut the model into four stages, one for each of four ranks",
         "train_gpt --data my.txt --schedule 1f1b --stages 4 --microbatches 8 --batch 16"},
+       {"Begin the second of three stages at block 2, and the third within block 4",
+        "train_gpt --data my.txt --schedule 1f1b --stages 3 --cuts 2,4.5 --microbatches 6"},
        {"Continue the newest run in another layout",
         "train_gpt --resume runs/latest --ranks 2 --data-parallel 2 --steps 1000"},
        {"Fine-tune GPT-2 on two ranks, and prune it to a tenth of its weights",

@@ -111,6 +111,7 @@ std::vector<parallel::PlanSpec> layouts_for(int ranks, const json& flags) {
   auto add = [&](int fewer_stages, int fewer_replicas) {
     parallel::PlanSpec request = whole;
     request.layout.stages = fewer_stages;
+    if (fewer_stages != stages) request.layout.cuts.clear(), request.given.erase("cuts");
     if (whole.gives("microbatches")) {
       request.layout.width = fewer_replicas;
       request.layout.microbatches =

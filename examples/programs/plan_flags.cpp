@@ -192,7 +192,8 @@ parallel::Costs CostFlags::of(const parallel::Plan& plan) const {
 
 /// Whether a run saves the field: a size, or what was given of all else.
 static bool is_saved(const parallel::PlanSpec& request, const parallel::SpecField& field) {
-  const bool optional = field.thing || field.kind == parallel::Kind::words;
+  const bool optional =
+      field.thing || field.kind == parallel::Kind::words || field.kind == parallel::Kind::numbers;
   return !field.of_plans && (!optional || request.gives(field.name));
 }
 

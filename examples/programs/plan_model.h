@@ -26,9 +26,10 @@ struct ModelFlags {
   /// Whether the model, cut into so many stages, has a tensor that two of them share.
   bool is_tied(int stages) const;
   /// The costs of the model's stages in this plan.
-  ///   recompute: whether the layout recomputes, which a plan with one stage does layer by layer
+  ///   layout: of the plan: its cuts count, and whether it recomputes, which a plan with one stage
+  ///   does layer by layer
   /// throws: Error, also if the plan and the model disagree about stages or tied tensors
-  parallel::ModelCosts costs(const parallel::Plan& plan, bool recompute) const;
+  parallel::ModelCosts costs(const parallel::Plan& plan, const parallel::Layout& layout) const;
 };
 
 /// Adds the bytes of a model's messages to costs that name none.

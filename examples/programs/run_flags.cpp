@@ -170,7 +170,7 @@ std::set<std::string> replaced_flags(const CLI::App& app, const ScheduleFlags& o
   std::set<std::string> replaced;
   if (std::ranges::any_of(replacing_flags, given)) {
     replaced = {std::begin(replacing_flags), std::end(replacing_flags)};
-    replaced.insert("--zero");
+    replaced.insert({"--zero", "--cuts"});
     for (const parallel::SpecField* field : parallel::spec_fields())
       if (field->thing) replaced.insert(field->flag_name());
   }
@@ -205,7 +205,7 @@ void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>& own,
              ": its checkpoint is damaged: ", name, " is no flag that a run saves");
   for (const auto& [name, value] : before.items())
     if (!replaced.contains(name) && !of_one_session.contains(name))
-      all.push_back(text(name, '=', value.is_string() ? value.get<std::string>() : value.dump()));
+      all.push_back(text(name, '=', parallel::text_of(value)));
   std::string named;
   for (const char* name : {"--data", "--validation", "--vocab", "--plan"}) {
     const nlohmann::json value = before.value(name, nlohmann::json());

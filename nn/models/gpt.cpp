@@ -213,16 +213,14 @@ CutModel cut_gpt(const GptConfig& config, const std::vector<double>& cuts) {
     const int layer = static_cast<int>(cut);
     found.cuts.push_back(layer + static_cast<int>(halved.size()));
     if (cut == layer) continue;
-    PG_CHECK(cut == layer + 0.5 && layer >= 1 && layer <= config.layers, "cuts: ", cut,
+    PG_CHECK(cut == layer + 0.5 && layer >= 1 && layer <= config.layers, "--cuts: ", cut,
              " is no place between layers; blocks, from 1 to ", config.layers,
              ", have two halves, as in 1.5");
     halved.push_back(layer - 1);
     ++found.cuts.back();
   }
   found.model = gpt(config, halved);
-  PG_CHECK(std::ranges::adjacent_find(cuts, std::ranges::greater_equal()) == cuts.end() &&
-               !cuts.empty() && cuts.front() == 0 && cuts.back() == config.layers + 2,
-           "cuts: expected layers that ascend from 0 to ", config.layers + 2);
+  check_cuts(cuts, config.layers + 2);
   return found;
 }
 

@@ -33,12 +33,6 @@ GptConfig gpt_config(const nlohmann::json& saved);
 ///   halved: blocks that are two layers, their attention and their MLP, with the same values
 Model gpt(const GptConfig& config, const std::vector<int>& halved = {});
 
-/// A model and its cuts into stages: stages + 1 ascending numbers of layers, from 0 on.
-struct CutModel {
-  Model model;
-  std::vector<int> cuts;
-};
-
 /// Cuts a GPT, also between the halves of a block.
 ///   cuts: in layers of gpt(config); 1.5 is between the attention and the MLP of the first block
 /// throws: Error if they do not ascend from 0 to all layers, or a layer is no block and has no half

@@ -97,6 +97,22 @@ static void check_range(const Model& model, int first, int last, int least) {
            "no layers [", first, ",", last, ") in a model with ", model.size(), " layers");
 }
 
+void check_cuts(const std::vector<double>& cuts, int layers) {
+  PG_CHECK(std::ranges::adjacent_find(cuts, std::ranges::greater_equal()) == cuts.end() &&
+               !cuts.empty() && cuts.front() == 0 && cuts.back() == layers,
+           "--cuts: expected layers that ascend from 0 to ", layers);
+}
+
+CutModel cut_model(const Model& model, const std::vector<double>& cuts) {
+  check_cuts(cuts, static_cast<int>(model.size()));
+  CutModel found{model, {}};
+  for (const double cut : cuts) {
+    found.cuts.push_back(static_cast<int>(cut));
+    PG_CHECK(found.cuts.back() == cut, "--cuts: ", cut, " is no place between this model's layers");
+  }
+  return found;
+}
+
 Stage::Stage(const Model& model, int first, int last) {
   check_range(model, first, last, 1);
   for (int i = first; i < last; ++i) layers_.push_back(model[i].build(parameters_));

@@ -130,6 +130,18 @@ struct LayerSpec {
 /// A network as data. Every rank holds all of it and builds only its own stages.
 using Model = std::vector<LayerSpec>;
 
+/// A model and its cuts into stages: stages + 1 ascending numbers of layers, from 0 on. Empty: it is
+/// not cut yet.
+struct CutModel {
+  Model model;
+  std::vector<int> cuts = {};
+};
+
+/// Cuts a model between its layers. throws: Error if it has no such layers, or no halves of them
+CutModel cut_model(const Model& model, const std::vector<double>& cuts);
+/// throws: Error if cuts do not ascend from 0 to so many layers
+void check_cuts(const std::vector<double>& cuts, int layers);
+
 /// A range of a model's layers, built, with parameters that can be bound to weights.
 class Stage {
  public:

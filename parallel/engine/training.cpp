@@ -23,10 +23,10 @@ static std::vector<int> balanced_cuts(const Model& model, int stages) {
   return partition(costs, stages);
 }
 
-Training::Training(const Model& model, int stages)
+Training::Training(const Model& model, int stages, const std::vector<int>& cuts)
     : model(model),
-      cuts(balanced_cuts(model, stages)),
-      shared(shared_parameters(model, cuts)),
+      cuts(cuts.empty() ? balanced_cuts(model, stages) : cuts),
+      shared(shared_parameters(model, this->cuts)),
       whole(whole_parameters(model)),
       optimizer([](const ParameterList& parameters, const Tensor& weights) {
         return make_adamw(parameters, weights);

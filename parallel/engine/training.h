@@ -90,9 +90,9 @@ using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(const ParameterLi
                                                                const Tensor& weights)>;
 
 struct Training {
-  /// Cuts the model into stages of about equal arithmetic.
+  /// Cuts the model there, or into stages of about equal arithmetic.
   /// throws: Error if it has fewer layers than stages
-  Training(const Model& model, int stages);
+  Training(const Model& model, int stages, const std::vector<int>& cuts = {});
 
   Model model;
   std::vector<int> cuts;  ///< stage s is layers [cuts[s], cuts[s + 1])

@@ -262,15 +262,11 @@ std::string description(const Training& training, int stage, const CostSettings&
 
 ModelCosts model_costs(const PlannedModel& model, int stages, const CostSettings& settings,
                        KnownStages* known) {
-  ModelCosts costs{Training(model.layers, stages), settings, {}};
+  ModelCosts costs{Training(model.layers, stages, settings.cuts), settings, {}};
   Training& training = costs.training;
   training.dtype = settings.dtype;
   training.recompute_layers = settings.recompute_layers;
   if (model.optimizer) training.optimizer = model.optimizer;
-  if (!settings.cuts.empty()) {
-    training.cuts = settings.cuts;
-    training.shared = shared_parameters(training.model, training.cuts);
-  }
   std::vector<std::int64_t> example = model.input;
   example.insert(example.begin(), settings.examples);
   KnownStages own;

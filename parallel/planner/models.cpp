@@ -40,6 +40,7 @@ PlannedModel planned_gpt(const std::string& name, const GptConfig& config) {
       .layers = gpt(config),
       .input = {config.context},
       .target = {config.context},
+      .cut = [config](const std::vector<double>& cuts) { return cut_gpt(config, cuts); },
       .command = text("train_gpt --layers ", config.layers, " --heads ", config.heads, " --width ",
                       config.width, " --context ", config.context, config.tied ? "" : " --untied")};
 }
@@ -70,6 +71,12 @@ PlannedModel described_gpt(const std::string& file) {
 }
 
 }  // namespace
+
+CutModel cut_as(const Layout& layout, const PlannedModel& model) {
+  const std::vector<double> cuts = layout.all_cuts(static_cast<int>(model.layers.size()));
+  if (cuts.empty()) return {model.layers};
+  return model.cut ? model.cut(cuts) : cut_model(model.layers, cuts);
+}
 
 std::vector<std::string> planned_models() {
   std::vector<std::string> names;

@@ -77,6 +77,16 @@ void check_sizes(const Layout& layout) {
            "run repeats any number of times");
 }
 
+/// Checks that cuts by hand make as many stages; how many layers there are is the model's.
+void check_cuts(const std::vector<double>& cuts, int stages) {
+  if (cuts.empty()) return;
+  const std::string list = fmt::format("--cuts {}", fmt::join(cuts, ","));
+  PG_CHECK(std::ssize(cuts) == stages - 1, list, ": cut there, a model has ", cuts.size() + 1,
+           " stages, and --stages is ", stages);
+  PG_CHECK(cuts[0] > 0 && std::ranges::is_sorted(cuts, std::ranges::less_equal()), list,
+           ": expected the layers at which stages begin, ascending");
+}
+
 /// Checks the ZeRO level. A cyclic schedule's own check says what it has instead of levels.
 void check_zero(const Schedule& schedule, const Layout& layout) {
   PG_CHECK(layout.zero >= 0 && layout.zero <= 3, "ZeRO has levels 1 to 3, not ", layout.zero);
@@ -147,6 +157,7 @@ Layout settled(const Schedule& schedule, Layout layout) {
 void check_layout(const Schedule& schedule, const Layout& asked) {
   const Layout layout = settled(schedule, asked);
   check_sizes(layout);
+  check_cuts(layout.cuts, layout.stages);
   check_zero(schedule, layout);
   PG_CHECK(layout.drift == 0 || schedule.drifts, "--drift ", layout.drift, ": in the schedule ",
            schedule.name, " a backward reads the version that its forward read; use paci");

@@ -35,6 +35,15 @@ TEST_CASE("replicas go before stages, and an update keeps its batch and microbat
   CHECK(found(3, layout(1, 4, 1, 8)).at(1) == std::vector<int>{1, 2, 2});
 }
 
+TEST_CASE("cuts by hand stay with as many stages") {
+  json flags = layout(3, 2, 3, 24);
+  flags["--cuts"] = {1, 2.5};
+  for (const auto& each : layouts_for(5, flags)) {
+    CHECK(each.layout.cuts.size() == (each.layout.stages == 3 ? 2 : 0));
+    CHECK(each.gives("cuts") == (each.layout.stages == 3));
+  }
+}
+
 TEST_CASE("losses are parsed and printed, and flags are taken out of commands") {
   for (const std::string words : {"2@8", "2@8,0@12-20", "0@1-1"})
     CHECK(print(parse_losses(words)) == words);

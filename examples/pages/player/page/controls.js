@@ -40,6 +40,7 @@ const special = {
   first: null,
   codec: null,
   channel: null,
+  cuts: null,
   stages: {most: 16, what: 'parts of the model: layers that follow each other'},
   microbatches: {most: 32, what: 'parts of a batch; a stage computes one at a time'},
   data_parallel:
