@@ -254,7 +254,8 @@ int ElasticRun::next_border() const {
 Words ElasticRun::words_for(const parallel::PlanSpec& layout) const {
   Words words = words_;
   if (saved_ > 0)
-    for (const char* flag : {"--resume", "--from"}) remove_flag(words, flag);
+    for (const char* flag : {"--resume", "--from", "--plan-from", "--row"})
+      remove_flag(words, flag);
   auto add = [&words](const std::string& flag, const std::string& value) {
     words.push_back(flag + '=' + value);
   };

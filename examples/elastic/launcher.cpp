@@ -85,7 +85,7 @@ Words Launcher::command(int ranks, const parallel::PlanSpec* layout) const {
   const std::string folder = memory_.path().string();
   if (losses_ > 0) remove_flag(own, "--lose");
   if (saved_ > 0) {
-    for (const char* flag : {"--resume", "--from"}) remove_flag(own, flag);
+    for (const char* flag : {"--resume", "--from", "--plan-from", "--row"}) remove_flag(own, flag);
     own.push_back("--resume=" + folder);
   }
   all.insert(all.end(), own.begin(), own.end());

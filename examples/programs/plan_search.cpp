@@ -7,7 +7,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "examples/programs/plan_costs.h"
+#include "examples/programs/plan_flags.h"
 #include "examples/programs/plan_machine.h"
+#include "examples/programs/plan_row.h"
 #include "examples/programs/program.h"
 #include "parallel/drawing/figure.h"
 #include "parallel/planner/search.h"
@@ -21,18 +24,23 @@ using Json = nlohmann::json;
 void SearchFlags::add_flags(CLI::App& app) {
   Flags flags(app);
   flags.group("Search");
-  flags
-      .words("--model", model, "NAME",
-             text("what is trained, or a file with the JSON of a GPT: ",
-                  fmt::format("{}", fmt::join(planned_models(), ", "))))
-      ->required();
+  flags.words("--model", model, "NAME",
+              text("what is trained, or a file with the JSON of a GPT: ",
+                   fmt::format("{}", fmt::join(planned_models(), ", "))));
+  flags.words("--costs", costs, "RUN",
+              "the folder of a finished run of the model: the seconds that its computations took, "
+              "divided among layers by their arithmetic, count instead of the machine's rates");
   flags.words("--machine", machine, "NAME", "where, or a file with a machine's text")->required();
-  flags.whole("--devices", devices, 1, "devices; plans may leave some idle");
-  flags.whole("--batch", batch, 1, "sequences, or images, of an update");
+  flags.whole("--devices", devices, 1,
+              "devices; plans may leave some idle (default: 1, or as many ranks as RUN has)");
+  flags.whole("--batch", batch, 1, "sequences, or images, of an update (default: 1, or RUN's)");
+  flags.whole("--rows", rows, 1, "plans that are printed");
   flags.number("--memory", memory, 0, limits::large,
                "bytes of each device (default: the machine's)");
   flags.words("--schedule", schedule, "NAME", "only this one (default: all that divide a batch)");
-  flags.words("--dtype", dtype, "TYPE", "f32 or bf16 (default: in which the machine is faster)")
+  flags
+      .words("--dtype", dtype, "TYPE",
+             "f32 or bf16 (default: RUN's, or in which the machine is faster)")
       ->check(CLI::IsMember({"f32", "bf16"}));
   flags.number("--prune", prune, 0, 0.9999,
                "share of each matrix that is pruned; ranks store the rest (SAMO)");
@@ -55,7 +63,72 @@ CostSettings settings_of(const SearchFlags& flags, const Machine& machine) {
   return settings;
 }
 
-Json to_json(const Found& found, Evaluation& evaluation, int batch) {
+/// What is searched: flags, completed by what a run says.
+struct Search {
+  PlannedModel model;
+  Machine machine;
+  CostSettings settings;
+  std::optional<MeasuredSeconds> run;
+  std::string data = "my.txt";  ///< of the command
+};
+
+/// Takes from the run what no flag says.
+Search search_of(SearchFlags& flags) {
+  Search search;
+  search.machine = parse_machine(machine_text(flags.machine));
+  if (flags.memory > 0) search.machine.memory = flags.memory;
+  PG_CHECK(!flags.model.empty() || !flags.costs.empty(), "give --model NAME, or --costs RUN");
+  if (flags.costs.empty()) {
+    search.model = planned_model(flags.model);
+  } else {
+    RunCosts run = run_costs(flags.costs, flags.model);
+    const auto dtype = run.flags.at("--dtype").get<std::string>();
+    PG_CHECK(flags.dtype.empty() || flags.dtype == dtype, "--dtype ", flags.dtype, ": --costs ",
+             flags.costs, " is a run in ", dtype);
+    flags.dtype = dtype;
+    if (flags.batch == 0) flags.batch = run.flags.at("--batch").get<int>();
+    if (flags.devices == 0) flags.devices = run.ranks;
+    if (flags.model.empty()) flags.model = flags.costs;
+    search.data = run.flags.value("--data", search.data);
+    search.model = std::move(run.model);
+    search.run = std::move(run.seconds);
+    search.machine.host_seconds = 0;  // the run's times contain them
+  }
+  flags.batch = std::max(1, flags.batch), flags.devices = std::max(1, flags.devices);
+  search.settings = settings_of(flags, search.machine);
+  return search;
+}
+
+/// The flags of the model's program that make the model.
+Json shape_of(const PlannedModel& model) {
+  Json shape = Json::object();
+  for (const auto& [name, value] : model.flags) shape[name] = Json::parse(value);
+  return shape;
+}
+
+/// The flags that train a plan.
+Json flags_of(const Candidate& plan, Evaluation& evaluation, const SearchFlags& flags,
+              DType dtype) {
+  const Layout& layout = plan.layout;
+  PlanSpec spec{.schedule = plan.schedule};
+  spec.layout = {.stages = layout.stages,
+                 .width = layout.width,
+                 .microbatches = layout.microbatches,
+                 .recompute = layout.recompute,
+                 .zero = layout.zero};
+  const std::vector<int> cuts = evaluation.cuts(plan);
+  if (plan.by_seconds) {
+    spec.layout.cuts.assign(cuts.begin() + 1, cuts.end() - 1);
+    spec.given.insert("cuts");
+  }
+  Json all{{"--batch", flags.batch}, {"--dtype", name_of(dtype)}};
+  save_fields(spec, all);
+  if (layout.width > 1) all["--reduction"] = "ring";
+  if (flags.prune > 0) all["--prune"] = flags.prune, all["--samo"] = true;
+  return all;
+}
+
+Json to_json(const Found& found, Evaluation& evaluation, const SearchFlags& flags, DType dtype) {
   const Candidate& plan = found.candidate;
   const Layout& layout = plan.layout;
   Json json{{"schedule", plan.schedule},
@@ -69,10 +142,11 @@ Json to_json(const Found& found, Evaluation& evaluation, int batch) {
             {"side_by_side", plan.packing == Packing::stages ? "replicas" : "stages"},
             {"seconds", found.seconds},
             {"bound", found.bound},
-            {"per_second", batch / found.seconds},
+            {"per_second", flags.batch / found.seconds},
             {"bytes", found.bytes},
             {"rank", found.peak.rank}};
-  if (plan.by_seconds) json["cuts"] = evaluation.cuts(plan);
+  json["cuts"] = evaluation.cuts(plan);
+  json["flags"] = flags_of(plan, evaluation, flags, dtype);
   if (found.peak.cell >= 0) json["cell"] = print(found.peak.during);
   for (int kind = 0; kind < memory_kinds; ++kind)
     if (const double bytes = found.peak.level.bytes[kind]; bytes > 0)
@@ -82,20 +156,6 @@ Json to_json(const Found& found, Evaluation& evaluation, int batch) {
     for (const NamedPart& part : named_parts)
       json["shares"][part.key] = found.parts.*part.seconds / total;
   return json;
-}
-
-std::string command_of(const PlannedModel& model, const Found& found, int batch, DType dtype,
-                       double prune) {
-  const Layout& layout = found.candidate.layout;
-  std::string command = fmt::format(
-      "{} --batch {} --dtype {} --schedule {} --stages {} --data-parallel {} --microbatches {}",
-      model.command, batch, name_of(dtype), found.candidate.schedule, layout.stages, layout.width,
-      layout.microbatches);
-  if (layout.recompute) command += " --recompute";
-  if (layout.zero > 0) command += text(" --zero ", layout.zero);
-  if (layout.width > 1) command += " --reduction ring";
-  if (prune > 0) command += fmt::format(" --prune {:g} --samo", prune);
-  return command;
 }
 
 /// "gpipe, 8 x 8, 4 sequences, recompute"
@@ -124,42 +184,44 @@ std::string excess_of(const Json& plan, double memory) {
 }  // namespace
 
 Json SearchFlags::run() const {
-  const PlannedModel planned = planned_model(model);
-  Machine devices_of = parse_machine(machine_text(machine));
-  if (memory > 0) devices_of.memory = memory;
-  const CostSettings settings = settings_of(*this, devices_of);
-  Evaluation evaluation(planned, devices_of, settings);
-  Space space;
+  SearchFlags flags = *this;
+  const Search search = search_of(flags);
+  const auto& [model, machine, settings, run, data] = search;
+  Evaluation evaluation(model, machine, settings, run);
+  Space space{.keep = rows};
   if (!schedule.empty()) space.schedules = {schedule};
-  const int layers = static_cast<int>(planned.layers.size());
+  const int layers = static_cast<int>(model.layers.size());
   SearchResult result;
   {
     ProgressLine line;
-    result =
-        parallel::search(evaluation, candidates(evaluation, layers, devices, batch, space),
-                         devices_of.memory, space.keep, [&](std::size_t done, std::size_t all) {
-                           line.show(fmt::format("{} of at most {} plans", done, all));
-                         });
+    const auto show = [&](std::size_t done, std::size_t all) {
+      line.show(fmt::format("{} of at most {} plans", done, all));
+    };
+    result = parallel::search(evaluation,
+                              candidates(evaluation, layers, flags.devices, flags.batch, space),
+                              machine.memory, space.keep, show);
   }
-  Json json{{"model", model},
-            {"parameters", whole_parameters(planned.layers).numel()},
-            {"machine", devices_of.name},
-            {"devices", devices},
-            {"batch", batch},
-            {"dtype", name_of(settings.dtype)},
-            {"memory", devices_of.memory},
-            {"candidates", result.candidates},
-            {"refused", result.refused},
-            {"simulated", result.simulated}};
-  if (result.nearest) json["nearest"] = to_json(*result.nearest, evaluation, batch);
-  PG_CHECK(!result.best.empty() || result.nearest, "no schedule divides --batch ", batch,
-           " over --devices ", devices, " as asked");
-  PG_CHECK(!result.best.empty(), "no plan fits the ", bytes_text(devices_of.memory), " of ",
-           devices == 1 ? "one device" : fmt::format("each of {} devices", devices),
+  Json json{{"model", flags.model},      {"program", model.program},
+            {"shape", shape_of(model)},  {"parameters", whole_parameters(model.layers).numel()},
+            {"machine", machine.name},   {"devices", flags.devices},
+            {"batch", flags.batch},      {"dtype", name_of(settings.dtype)},
+            {"memory", machine.memory},  {"candidates", result.candidates},
+            {"refused", result.refused}, {"simulated", result.simulated}};
+  const auto row = [&](const Found& found) {
+    return to_json(found, evaluation, flags, settings.dtype);
+  };
+  if (!costs.empty()) json["costs"] = costs;
+  if (result.nearest) json["nearest"] = row(*result.nearest);
+  PG_CHECK(!result.best.empty() || result.nearest, "no schedule divides --batch ", flags.batch,
+           " over --devices ", flags.devices, " as asked");
+  PG_CHECK(!result.best.empty(), "no plan fits the ", bytes_text(machine.memory), " of ",
+           flags.devices == 1 ? "one device" : fmt::format("each of {} devices", flags.devices),
            "; the nearest, ", name_of_plan(json["nearest"]), ", takes ",
-           excess_of(json["nearest"], devices_of.memory));
-  for (const Found& found : result.best) json["best"].push_back(to_json(found, evaluation, batch));
-  json["command"] = command_of(planned, result.best.front(), batch, settings.dtype, prune);
+           excess_of(json["nearest"], machine.memory));
+  for (const Found& found : result.best) json["best"].push_back(row(found));
+  // Predictions are those of updates that do not wait for a norm.
+  json["command"] = command_of(model.program, {json["shape"], json["best"][0]["flags"]}) +
+                    " --clip 0 --data " + data;
   return json;
 }
 
@@ -233,12 +295,7 @@ std::string search_words(const Json& found) {
   if (found.contains("nearest"))
     words += fmt::format("Nearest that does not fit: {}: {}.\n", name_of_plan(found["nearest"]),
                          excess_of(found["nearest"], found["memory"]));
-  words += "Run it: " + found["command"].get<std::string>() + "\n";
-  if (found["best"][0].contains("cuts"))
-    words += fmt::format(
-        "Its stages are cut at layers {}; the command cuts them by arithmetic, which is slower.\n",
-        fmt::join(found["best"][0]["cuts"].get<std::vector<int>>(), ", "));
-  return words;
+  return words + "Run it: " + found["command"].get<std::string>() + "\n";
 }
 
 }  // namespace plangrad::examples

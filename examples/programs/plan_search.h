@@ -15,10 +15,12 @@ namespace plangrad::examples {
 
 struct SearchFlags {
   std::string model = {}, machine = {};  ///< names or files
-  int devices = 1, batch = 1;
-  double memory = 0;          ///< bytes of a device; 0: the machine's
-  std::string schedule = {};  ///< empty: all
-  std::string dtype = {};     ///< empty: bf16 where the machine's peak is higher than in f32
+  std::string costs = {};                ///< the folder of a run; empty: none
+  int devices = 0, batch = 0;            ///< 0: 1, or the run's
+  int rows = 10;                         ///< plans that are printed
+  double memory = 0;                     ///< bytes of a device; 0: the machine's
+  std::string schedule = {};             ///< empty: all
+  std::string dtype = {};  ///< empty: the run's, or bf16 where the machine's peak is higher
   double prune = 0;
 
   void add_flags(CLI::App& app);

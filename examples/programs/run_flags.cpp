@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "examples/programs/plan_row.h"
 #include "examples/programs/program.h"
 #include "examples/programs/rank_device.h"
 #include "nn/checkpoint/checkpoint.h"
@@ -75,6 +76,10 @@ void RunFlags::add_layout_flags(Flags& flags) {
   flags.words(
       "--plan", parts.plan_file, "FILE",
       "repeat the plan in this file instead of using a schedule; of a plan with bars, its body");
+  flags.words("--plan-from", plan_from, "FILE",
+              "train a plan that plan search --json found for this model, with its batch and type; "
+              "flags that follow it change it");
+  flags.whole("--row", row, 1, "which of its plans: 1 is the fastest");
   prune.add_flags(flags);
 }
 
@@ -111,10 +116,10 @@ void parse_list(CLI::App& app, std::vector<std::string> arguments) {
 }
 
 /// Flags that a checkpoint neither keeps nor sets.
-const std::set<std::string> of_one_session{"--help",       "--version", "--out",     "--resume",
-                                           "--stop-after", "--quiet",   "--timeout", "--memory-cap",
-                                           "--cuda-graph", "--profile", "--elastic", "--lose",
-                                           "--note"};
+const std::set<std::string> of_one_session{
+    "--help",       "--version",    "--out",     "--resume",  "--plan-from",
+    "--row",        "--stop-after", "--quiet",   "--timeout", "--memory-cap",
+    "--cuda-graph", "--profile",    "--elastic", "--lose",    "--note"};
 
 /// Returns the value of every flag that affects the run's result, given or not.
 nlohmann::json flag_values(const CLI::App& app) {
@@ -146,6 +151,11 @@ void RunFlags::parse(CLI::App& app, int argc, char** argv, const std::vector<std
       throw UsageError(text("the word ", word, " is not UTF-8, in which checkpoints and reports ",
                             "keep it; rename the file or folder, or make a link to it"));
   parse_list(app, own);
+  if (!plan_from.empty()) {
+    const std::vector<std::string> planned = planned_words(app);
+    own.insert(own.begin(), planned.begin(), planned.end());
+    parse_list(app, own);
+  }
   plan_given = app.count("--plan") > 0;
   if (!resume.empty()) resume_flags(app, own, fixed);
   saved = flag_values(app);
@@ -156,6 +166,21 @@ void RunFlags::parse(CLI::App& app, int argc, char** argv, const std::vector<std
     if (prune.method == "gradual") saved["--prune-until"] = found.until;
   }
   clip_given = app.count("--clip") > 0;
+}
+
+/// The words of the row of --plan-from.
+/// throws: Error if the command line asks for another model than the row's
+std::vector<std::string> RunFlags::planned_words(const CLI::App& app) const {
+  auto [words, layout] = row_words(plan_from, row, program);
+  for (const std::string& word : words) {
+    const std::size_t end = word.find('=');
+    const std::string name = word.substr(0, end), value = word.substr(end + 1);
+    const bool is_other = app.count(name) > 0 && app[name]->results().back() != value;
+    PG_CHECK(!is_other, name, ' ', app[name]->results().back(), ": the model of --plan-from ",
+             plan_from.string(), " has ", name, ' ', value, "; leave out one of the two");
+  }
+  words.insert(words.end(), layout.begin(), layout.end());
+  return words;
 }
 
 namespace {

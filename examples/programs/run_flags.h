@@ -33,7 +33,9 @@ struct RunFlags : parallel::SessionScope {
   double timeout = 60;
   std::int64_t seed = 1337;
   bool cuda_graph = false;
-  ScheduleFlags parts;  // how the work is laid out over ranks
+  ScheduleFlags parts;              // how the work is laid out over ranks
+  std::filesystem::path plan_from;  // what plan search printed, and which of its rows is trained
+  int row = 1;
   PruneFlags prune;
   PretendFlags pretend;
   bool elastic = false;
@@ -67,6 +69,7 @@ struct RunFlags : parallel::SessionScope {
   void check_memory(double bytes, const std::string& remedies) const;
 
  private:
+  std::vector<std::string> planned_words(const CLI::App& app) const;
   void add_layout_flags(Flags& flags);
   void add_machine_flags(Flags& flags);
   void resume_flags(CLI::App& app, const std::vector<std::string>& own,

@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "parallel/drawing/figure.h"
+#include "parallel/plan/fields.h"
 #include "parallel/simulation/meetings.h"
 #include "parallel/simulation/pretended.h"
 #include "parallel/simulation/simulate.h"
@@ -61,6 +62,14 @@ std::vector<TimedVersion> versions_of(const RecordedUpdates& recorded, const Ver
   if (context.shared && !(context.pretended && context.pretended->computes()))
     add("own_cores", on_own_cores(plan, recorded.timeline, costs));
   return versions;
+}
+
+/// The costs by the names of their fields.
+json costs_json(const Costs& costs) {
+  json result;
+  for (const Field<Costs>* field : cost_fields())
+    if (field->is_set(costs)) result[field->name] = json_of(field->kind, field->show(costs));
+  return result;
 }
 
 /// Seconds of each rank's computations in which their threads had no core.
@@ -253,6 +262,7 @@ RecordedFacts facts_of(const RecordedUpdates& recorded, const RecordingContext& 
   RecordedFacts facts;
   facts.versions = versions_of(recorded, plan, costs, context);
   facts.summary = summary_of(recorded, costs, facts.versions);
+  facts.summary["costs"] = costs_json(costs);
   if (facts.versions.back().key != "own_cores") return facts;
   facts.about_times =
       about_times(context.shared, recorded.timeline, facts.versions.back().timeline);

@@ -36,8 +36,8 @@ int shards(const Layout& layout) { return layout.zero > 0 ? layout.width : 1; }
 }  // namespace
 
 Evaluation::Evaluation(const PlannedModel& model, const Machine& machine,
-                       const CostSettings& settings)
-    : model_(model), machine_(machine), settings_(settings) {
+                       const CostSettings& settings, const std::optional<MeasuredSeconds>& run)
+    : model_(model), machine_(machine), settings_(settings), run_(run) {
   check(machine_.topology);
 }
 
@@ -56,7 +56,8 @@ CostSettings Evaluation::settings_of(const Candidate& candidate) const {
 
 Evaluation::Stages Evaluation::stages(int count, const CostSettings& settings) {
   Stages stages{model_costs(model_, count, settings, &known_), {}};
-  stages.seconds = stage_seconds(stages.costs, machine_);
+  stages.seconds =
+      run_ ? stage_seconds(stages.costs, *run_) : stage_seconds(stages.costs, machine_);
   for (StageCosts& stage : stages.costs.stages) stage.work = {};
   return stages;
 }

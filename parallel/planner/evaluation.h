@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,7 +51,9 @@ class Evaluation {
   static constexpr double endless = std::numeric_limits<double>::infinity();
 
   /// settings: what all candidates share; examples, recomputation and cuts are theirs
-  Evaluation(const PlannedModel& model, const Machine& machine, const CostSettings& settings);
+  /// run: whose computations' seconds count instead of the machine's, which then has no host's
+  Evaluation(const PlannedModel& model, const Machine& machine, const CostSettings& settings,
+             const std::optional<MeasuredSeconds>& run = {});
 
   /// Whether it matters which ranks of a candidate are side by side.
   bool has_packings(const Candidate& candidate) const;
@@ -109,6 +112,7 @@ class Evaluation {
   const PlannedModel model_;
   const Machine machine_;
   const CostSettings settings_;
+  const std::optional<MeasuredSeconds> run_;
   KnownStages known_;
   std::map<std::tuple<int, int, bool, bool>, Stages> stages_;
   std::map<std::pair<int, int>, std::vector<int>> cuts_;  // by seconds, by stages and examples

@@ -35,14 +35,17 @@ const std::vector<std::pair<std::string, GptConfig>>& gpts() {
 }
 
 PlannedModel planned_gpt(const std::string& name, const GptConfig& config) {
-  return {
-      .name = name,
-      .layers = gpt(config),
-      .input = {config.context},
-      .target = {config.context},
-      .cut = [config](const std::vector<double>& cuts) { return cut_gpt(config, cuts); },
-      .command = text("train_gpt --layers ", config.layers, " --heads ", config.heads, " --width ",
-                      config.width, " --context ", config.context, config.tied ? "" : " --untied")};
+  return {.name = name,
+          .layers = gpt(config),
+          .input = {config.context},
+          .target = {config.context},
+          .cut = [config](const std::vector<double>& cuts) { return cut_gpt(config, cuts); },
+          .program = "train_gpt",
+          .flags = {{"--layers", text(config.layers)},
+                    {"--heads", text(config.heads)},
+                    {"--width", text(config.width)},
+                    {"--context", text(config.context)},
+                    {"--untied", config.tied ? "false" : "true"}}};
 }
 
 /// ResNet-18 (He et al. 2016, section 4.2) on images of 32 x 32 in colour, with train_resnet's
@@ -57,14 +60,14 @@ PlannedModel planned_resnet() {
       .has_ids = false,
       .optimizer = [](const ParameterList& parameters,
                       const Tensor& weights) { return make_sgd(parameters, weights, 0.9, 5e-4); },
-      .command = "train_resnet"};
+      .program = "train_resnet"};
 }
 
 PlannedModel described_gpt(const std::string& file) {
   std::ifstream in(file);
   const nlohmann::json found = nlohmann::json::parse(in, nullptr, false);
   PG_CHECK(!found.is_discarded(), file, ": this is no JSON");
-  for (const char* place : {"/run/model", "/model"})
+  for (const char* place : {"/run/model", "/config/model", "/model"})
     if (const nlohmann::json::json_pointer at(place); found.contains(at))
       return planned_gpt(file, gpt_config(found.at(at)));
   return planned_gpt(file, gpt_config(found));

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,8 @@ struct PlannedModel {
   MakeOptimizer optimizer = nullptr;  ///< the one that it is trained with; null: AdamW
   /// Cuts it by hand, perhaps within layers; null: only between them.
   std::function<CutModel(const std::vector<double>& cuts)> cut = nullptr;
-  std::string command = {};           ///< the program that trains it, with the network's flags
+  std::string program = {};                       ///< that trains it
+  std::map<std::string, std::string> flags = {};  ///< of the program, for this network
 };
 
 /// The model with the layers that Layout::cuts need; without these, as it is, and not cut.
@@ -42,7 +44,7 @@ CutModel cut_as(const Layout& layout, const PlannedModel& model);
 std::vector<std::string> planned_models();
 
 /// Finds a model by its name, or makes the GPT that a file of JSON describes: the JSON of a
-/// GptConfig, or of a checkpoint that has one.
+/// GptConfig, or of a checkpoint or a run's summary that has one.
 /// throws: Error that lists the known names, if there is neither; or if the file describes no GPT
 PlannedModel planned_model(const std::string& name_or_file);
 

@@ -27,6 +27,57 @@ std::vector<StageSeconds> stage_seconds(const ModelCosts& costs, const Machine& 
   return all;
 }
 
+/// The arithmetic of all layers up to the end of each stage; a layer without any still counts.
+static std::vector<double> arithmetic_up_to(const Training& training) {
+  std::vector<double> ends;
+  double sum = 0;
+  for (int stage = 0; stage < training.stages(); ++stage) {
+    for (int layer = training.cuts[stage]; layer < training.cuts[stage + 1]; ++layer)
+      sum += training.model[layer].flops + 1;
+    ends.push_back(sum);
+  }
+  return ends;
+}
+
+MeasuredSeconds::MeasuredSeconds(const Training& training, const Costs& costs, int examples,
+                                 int shards)
+    : ends(arithmetic_up_to(training)) {
+  for (const auto* list : {&costs.forward, &costs.backward, &costs.input_part, &costs.weight_part})
+    PG_CHECK(std::ssize(*list) == training.stages(), "costs of ", list->size(),
+             " stages, and cuts of ", training.stages());
+  for (int stage = 0; stage < training.stages(); ++stage) {
+    StageSeconds all{costs.forward[stage], costs.backward[stage], costs.input_part[stage],
+                     costs.weight_part[stage]};
+    if (all.backward == 0) all.backward = all.input_part + all.weight_part;
+    if (all.input_part == 0) all.input_part = all.weight_part = all.backward / 2;
+    stages.emplace_back().add(all, 1.0 / examples);
+  }
+  for (double seconds : costs.step)
+    element += seconds * shards / static_cast<double>(training.whole.numel());
+}
+
+std::vector<StageSeconds> stage_seconds(const ModelCosts& costs, const MeasuredSeconds& run) {
+  const CostSettings& settings = costs.settings;
+  std::vector<StageSeconds> all;
+  double begin = 0;
+  for (const double end : arithmetic_up_to(costs.training)) {
+    StageSeconds& seconds = all.emplace_back();
+    double first = 0;  // of the run's stage
+    for (std::size_t stage = 0; stage < run.ends.size(); first = run.ends[stage++]) {
+      const double last = run.ends[stage], shared = std::min(end, last) - std::max(begin, first);
+      seconds.add(run.stages[stage], settings.examples * std::max(shared, 0.0) / (last - first));
+    }
+    begin = end;
+    if (!settings.recompute_layers) continue;
+    seconds.backward += seconds.forward;
+    seconds.input_part += seconds.forward;
+  }
+  all.resize(costs.stages.size());
+  for (std::size_t stage = 0; stage < all.size(); ++stage)
+    all[stage].update = run.element * static_cast<double>(costs.stages[stage].bytes.stored);
+  return all;
+}
+
 namespace {
 
 int host_of(int device, int devices_per_host) {

@@ -1,5 +1,5 @@
-// Stage seconds: how long a machine takes for what a stage computes, and for sums over replicas;
-// and the links that one replica has.
+// Stage seconds: how long a machine takes, or a run took, for what a stage computes; how long sums
+// over replicas take; and the links that one replica has.
 // Not here: kernels (layer_costs.h) and their seconds (simulation/machine.h).
 // Chapter 06.
 #pragma once
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "parallel/planner/layer_costs.h"
+#include "parallel/simulation/costs.h"
 #include "parallel/simulation/machine.h"
 
 namespace plangrad::parallel {
@@ -15,11 +16,36 @@ namespace plangrad::parallel {
 struct StageSeconds {
   double forward = 0, backward = 0, input_part = 0, weight_part = 0;
   double update = 0;  ///< of one rank that has the whole state
+
+  /// Adds what a microbatch takes, so many times.
+  void add(const StageSeconds& other, double times) {
+    for (auto part : {&StageSeconds::forward, &StageSeconds::backward, &StageSeconds::input_part,
+                      &StageSeconds::weight_part})
+      this->*part += times * other.*part;
+  }
 };
 
 /// Seconds of each stage; the tied stage, which is the last one, only has an update. The host's
 /// seconds are added to each forward and backward, half of them to each part of a backward.
 std::vector<StageSeconds> stage_seconds(const ModelCosts& costs, const Machine& machine);
+
+/// What a run's computations took: an example in each of its stages, and an update of one element of
+/// the weights. A stage's seconds are divided by arithmetic, over its layers and within them.
+struct MeasuredSeconds {
+  /// training: how the run cut the model;  examples: of a microbatch
+  /// costs: of its stages: forward, backward, or its two parts, and step
+  /// shards: ranks that share the update of a stage
+  /// throws: Error if there are not as many costs as stages
+  MeasuredSeconds(const Training& training, const Costs& costs, int examples, int shards = 1);
+
+  std::vector<StageSeconds> stages;  ///< of one example
+  std::vector<double> ends;          ///< of these: the arithmetic of the layers up to there
+  double element = 0;                ///< of an update
+};
+
+/// Seconds of each stage as a run has them. A second forward, of a stage that recomputes its layers,
+/// takes what the first one took.
+std::vector<StageSeconds> stage_seconds(const ModelCosts& costs, const MeasuredSeconds& run);
 
 /// Where the ranks of a plan are. Stages: the replicas of a stage are side by side, so that their
 /// sums stay on few hosts. Pipelines: the ranks of a replica are, so that its messages do.

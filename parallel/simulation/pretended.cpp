@@ -49,7 +49,9 @@ Costs Pretended::instead_of(Costs measured, const Plan& plan) const {
   put(half, measured.input_part);
   put(half, measured.weight_part);
   put(step, measured.step);
-  if (links()) measured.machine = std::make_shared<Machine>(Machine{.topology = topology});
+  if (links())
+    measured.machine = std::make_shared<Machine>(
+        Machine{.name = machine.empty() ? "pretended" : machine, .topology = topology});
   return measured;
 }
 

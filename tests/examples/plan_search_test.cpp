@@ -16,9 +16,11 @@ TEST_CASE("plan search prints the best plans, what limits them, and the command 
   CHECK_THAT(output, Contains("0.124 billion parameters in bf16, 4 devices of v100-aws"));
   CHECK_THAT(output, Contains("\n1  "));
   CHECK_THAT(output, Contains("The first plan computes "));
-  CHECK_THAT(output, Contains("\nRun it: train_gpt --layers 12 --heads 12 --width 768 "
-                              "--context 1024 --batch 16 --dtype bf16 --schedule 1f1b --stages "));
+  CHECK_THAT(output, Contains("\nRun it: train_gpt --context 1024 --heads 12 --layers 12 "
+                              "--width 768 --batch 16 --data-parallel ") &&
+                         Catch::Matchers::EndsWith("--clip 0 --data my.txt\n"));
 
+  CHECK(json_of(words + Words{"--rows", "3"})["best"].size() == 3);
   const nlohmann::json json = json_of(words);
   REQUIRE(json["best"].size() == 10);
   const nlohmann::json& best = json["best"][0];

@@ -1,0 +1,69 @@
+// summary.json has the costs of stages, the model's shape, and the flags with the layout.
+// Chapter 06.
+#include "examples/programs/plan_costs.h"
+
+#include "examples/programs/plan_flags.h"
+#include "nn/checkpoint/file.h"
+
+namespace plangrad::examples {
+
+using namespace parallel;
+using Json = nlohmann::json;
+
+namespace {
+
+/// Whether two models have the same arithmetic in each layer.
+bool is_alike(const Model& one, const Model& two) {
+  const auto flops = &LayerSpec::flops;
+  return std::ranges::equal(one, two, {}, flops, flops);
+}
+
+PlannedModel model_of(const std::string& asked, const std::string& summary, const Json& config) {
+  const bool has_gpt = config.contains("model") && config["model"].contains("context");
+  PG_CHECK(has_gpt || !asked.empty(), "the run is not one of train_gpt; name its model by --model");
+  if (asked.empty()) return planned_model(summary);
+  const PlannedModel model = planned_model(asked);
+  PG_CHECK(!has_gpt || is_alike(model.layers, planned_model(summary).layers), "the run trained ",
+           "another model than --model ", asked, "; leave out --model");
+  return model;
+}
+
+/// The costs that the run has, by their names.
+Costs costs_of(const Json& found) {
+  Costs costs;
+  for (const char* name : {"forward", "backward", "input_part", "weight_part", "step"})
+    if (found.contains(name)) find(cost_fields(), name)->take(costs, text_of(found[name]));
+  return costs;
+}
+
+RunCosts read(const std::filesystem::path& folder, const std::string& model) {
+  const std::string file = (folder / "summary.json").string();
+  PG_CHECK(std::filesystem::is_regular_file(file), "this is not the folder of a run, which has a ",
+           "summary.json");
+  const Json summary = Json::parse(nn::read_file(file));
+  PG_CHECK(summary.contains("costs"), "its summary.json has no costs; train again with this ",
+           "version, for as many updates as are recorded");
+  const Json &config = summary.at("config"), &flags = config.at("flags");
+  PG_CHECK(flags.contains("--schedule"), "the run has a plan of its own (--plan); costs are those ",
+           "of runs with a --schedule");
+  PG_CHECK(flags.value("--prune", 0.0) == 0, "the run prunes; costs are those of runs without");
+  const Layout layout = ScheduleFlags{saved_spec(flags)}.found();
+  PlannedModel planned = model_of(model, file, config);
+  const CutModel cut = cut_as(layout, planned);
+  const MeasuredSeconds seconds(
+      Training(cut.model, layout.stages, cut.cuts), costs_of(summary["costs"]),
+      flags.at("--batch").get<int>() / layout.per_step(), layout.zero > 0 ? layout.width : 1);
+  return {std::move(planned), seconds, flags, summary.at("ranks").get<int>()};
+}
+
+}  // namespace
+
+RunCosts run_costs(const std::filesystem::path& folder, const std::string& model) try {
+  return read(folder, model);
+} catch (const Json::exception&) {
+  throw Error(text("--costs ", folder.string(), ": its summary.json is damaged"));
+} catch (const Error& error) {
+  throw Error(text("--costs ", folder.string(), ": ", error.what()));
+}
+
+}  // namespace plangrad::examples

@@ -1,0 +1,26 @@
+// RunCosts: what a finished run says of its model and of the time that its computations took, for
+// a search of plans. Not here: how a run measures it (parallel/observers/recording.h).
+// Chapter 06.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "parallel/planner/stage_seconds.h"
+
+namespace plangrad::examples {
+
+struct RunCosts {
+  parallel::PlannedModel model;
+  parallel::MeasuredSeconds seconds;
+  nlohmann::json flags;  ///< of the run
+  int ranks = 1;
+};
+
+/// Reads the folder of a run.
+///   model: a name or a file; empty: the run's, if it is a GPT
+/// throws: Error if the folder has no costs, or those of another model
+RunCosts run_costs(const std::filesystem::path& folder, const std::string& model);
+
+}  // namespace plangrad::examples

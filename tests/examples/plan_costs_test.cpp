@@ -1,0 +1,124 @@
+// From a run to the next one: `plan search --costs` reads what its computations took, and
+// `--plan-from` trains a plan that was found. Not here: searches without runs
+// (plan_search_test.cpp). Chapter 06.
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "tests/examples/plan_program.h"
+#include "tests/examples/runs.h"
+
+using namespace plangrad::tests;
+using Catch::Matchers::WithinRel;
+
+namespace {
+
+/// A run of two stages whose times are known.
+struct TimedRun : Runs {
+  TimedRun() : Runs({"--layers", "3", "--batch", "8"}) {
+    train("timed", {"--schedule", "gpipe", "--stages", "2", "--microbatches", "4",
+                    "--pretend-compute", "0.01,0.02,0.005;0.02,0.04,0.005"});
+  }
+  Words search(const Words& more = {}) const {
+    return Words{"plan", "search", "--machine", "laptop", "--costs", path("timed")} + more;
+  }
+  /// The file of a search's JSON.
+  std::string searched(const Words& more = {}) const {
+    return folder.write("search.json", json_of(search(more)).dump());
+  }
+};
+
+nlohmann::json flags_of(const Runs& runs, const std::string& name) {
+  return summary_of(runs.path(name))["config"]["flags"];
+}
+
+}  // namespace
+
+TEST_CASE("a search takes seconds, model, batch and devices from a run") {
+  const TimedRun run;
+  const nlohmann::json costs = summary_of(run.path("timed"))["costs"];
+  CHECK(costs["forward"] == nlohmann::json{0.01, 0.02});
+
+  const nlohmann::json found = json_of(run.search());
+  CHECK(found["devices"] == 2);
+  CHECK(found["batch"] == 8);
+  CHECK(found["shape"]["--layers"] == 3);
+  // On one device: four times the seconds of both stages, and their updates.
+  const nlohmann::json one = json_of(run.search({"--devices", "1"}))["best"][0];
+  CHECK_THAT(one["seconds"].get<double>(), WithinRel(4 * (0.03 + 0.06) + 2 * 0.005, 0.01));
+  const nlohmann::json twice = json_of(run.search({"--devices", "1", "--batch", "16"}))["best"][0];
+  CHECK_THAT(twice["seconds"].get<double>(), WithinRel(8 * (0.03 + 0.06) + 2 * 0.005, 0.01));
+}
+
+TEST_CASE("the command that a search prints runs, and trains the plan of its first row") {
+  const TimedRun run;
+  const std::string output = output_of(run.search());
+  const std::string begin = "\nRun it: ";
+  REQUIRE(output.find(begin) != output.npos);
+  std::istringstream line(output.substr(output.find(begin) + begin.size()));
+  Words words{std::istream_iterator<std::string>(line), {}};
+  CHECK(words[0] == "train_gpt");
+  CHECK_THAT(output, Catch::Matchers::EndsWith("--clip 0 --data " + run.data + "\n"));
+  run.succeed(words + Words{"--out", run.path("command"), "--steps", "2"});
+  run.succeed({"train_gpt", "--plan-from", run.searched(), "--clip", "0", "--data", run.data,
+               "--out", run.path("row"), "--steps", "2"});
+  run.check_same("command", "row");
+}
+
+TEST_CASE("--plan-from trains a row, and other flags change it") {
+  const TimedRun run;
+  const std::string file = run.searched({"--schedule", "1f1b", "--devices", "4", "--rows", "99"});
+  const nlohmann::json rows = nlohmann::json::parse(std::ifstream(file))["best"];
+  std::size_t row = 0;  // one that is cut by seconds
+  while (row < rows.size() && !rows[row]["flags"].contains("--cuts")) ++row;
+  REQUIRE(row < rows.size());
+  const Words train{"train_gpt", "--plan-from", file,      "--row", std::to_string(row + 1),
+                    "--data",    run.data,      "--steps", "2"};
+  run.succeed(train + Words{"--out", run.path("row")});
+  const nlohmann::json flags = flags_of(run, "row");
+  for (const auto& [name, value] : rows[row]["flags"].items()) CHECK(flags[name] == value);
+  CHECK_FALSE(flags.contains("--plan-from"));
+  CHECK(flags["--cuts"].size() + 2 == rows[row]["cuts"].size());
+  run.succeed(train + Words{"--out", run.path("batch"), "--batch", "16"});
+  CHECK(flags_of(run, "batch")["--batch"] == 16);
+
+  const auto check = [&](const Words& words, const std::string& part) {
+    CAPTURE(words);
+    const Finished result = plangrad::tests::run(words + Words{"--out", run.path("refused")});
+    CHECK(result.status == 2);
+    CHECK(std::count(result.errors.begin(), result.errors.end(), '\n') == 1);
+    CHECK_THAT(result.errors, Contains(part));
+  };
+  check(train + Words{"--layers", "6"}, "--layers 6: the model of --plan-from " + file +
+                                            " has --layers 3; leave out one of the two");
+  check(train + Words{"--row", "100"},
+        "there is no row 100, it has " + std::to_string(rows.size()));
+  check({"train_resnet", "--plan-from", file}, "its plans are for train_gpt");
+  const auto from = [&](const std::string& text) {
+    return Words{"train_gpt", "--data", run.data, "--plan-from", run.folder.write("x", text)};
+  };
+  check(from("{}"), "this is not what plan search --json prints");
+  check(from("no"), "this is not what plan search --json prints");
+  check(
+      from("{\"program\":\"train_gpt\",\"shape\":{},\"best\":[{\"flags\":{\"--lose\":\"0@1\"}}]}"),
+      "--lose is no flag that a search writes");
+}
+
+TEST_CASE("costs that are no run's, or another model's, are refused in one line") {
+  const TimedRun run;
+  check_refused(run.search({"--model", "gpt2-124m"}),
+                "the run trained another model than --model gpt2-124m");
+  check_refused(run.search({"--dtype", "bf16"}), "--dtype bf16: --costs");
+  check_refused({"plan", "search", "--machine", "laptop"}, "give --model NAME, or --costs RUN");
+  const auto with_summary = [&](const std::string& text) {
+    run.folder.write("summary.json", text);
+    return Words{"plan", "search", "--machine", "laptop", "--costs", run.path("")};
+  };
+  check_refused({"plan", "search", "--machine", "laptop", "--costs", run.path("none")},
+                "this is not the folder of a run");
+  check_refused(with_summary("{}"), "its summary.json has no costs");
+  check_refused(with_summary("{\"costs\":{}}"), "its summary.json is damaged");
+  nlohmann::json summary = summary_of(run.path("timed"));
+  summary["costs"]["forward"] = {1, 2, 3};
+  check_refused(with_summary(summary.dump()), "costs of 3 stages, and cuts of 2");
+}

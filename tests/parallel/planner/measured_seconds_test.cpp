@@ -1,0 +1,90 @@
+// Seconds that a run measured, divided among layers and added up to other stages. Chapter 06.
+#include "nn/models/gpt.h"
+#include "parallel/planner/stage_seconds.h"
+#include "tests/catch.h"
+
+using namespace plangrad::parallel;
+using Catch::Matchers::WithinRel;
+
+namespace {
+
+const GptConfig config{.layers = 4, .heads = 2, .width = 32, .context = 16, .vocabulary = 64};
+
+PlannedModel small_gpt() {
+  return {.name = "small",
+          .layers = gpt(config),
+          .input = {config.context},
+          .target = {config.context}};
+}
+
+/// Two stages, of one block and the embedding, and of the rest.
+MeasuredSeconds measured(const Costs& costs, int shards = 1) {
+  return {Training(gpt(config), 2, {0, 2, 6}), costs, /*examples=*/2, shards};
+}
+
+Costs costs_of(std::vector<double> forward, std::vector<double> backward) {
+  return {.forward = forward,
+          .backward = backward,
+          .input_part = {0, 0},
+          .weight_part = {0, 0},
+          .step = {0.1, 0.2}};
+}
+
+std::vector<StageSeconds> seconds(const MeasuredSeconds& run, int stages,
+                                  const CostSettings& settings = {.examples = 2}) {
+  return stage_seconds(model_costs(small_gpt(), stages, settings), run);
+}
+
+}  // namespace
+
+TEST_CASE("measured seconds: the run's own stages take what they took", "[planner]") {
+  const MeasuredSeconds run = measured(costs_of({1, 4}, {3, 9}));
+  const auto same = seconds(run, 2, {.examples = 2, .cuts = {0, 2, 6}});
+  CHECK_THAT(same[0].forward, WithinRel(1.0));
+  CHECK_THAT(same[1].backward, WithinRel(9.0));
+  CHECK_THAT(same[1].input_part, WithinRel(4.5));
+  CHECK_THAT(same[0].update + same[1].update + same[2].update,
+             WithinRel(0.3 * (1 + 64.0 * 32 / whole_parameters(gpt(config)).numel()), 0.2));
+  CHECK(seconds(run, 2, {.examples = 6, .cuts = {0, 2, 6}})[1].forward == 3 * same[1].forward);
+}
+
+TEST_CASE("measured seconds: other stages take the sum of their layers", "[planner]") {
+  const MeasuredSeconds run = measured(costs_of({1, 4}, {3, 9}));
+  const auto one = seconds(run, 1);
+  CHECK_THAT(one[0].forward, WithinRel(5.0));
+  CHECK_THAT(one[0].backward, WithinRel(12.0));
+  CHECK_THAT(one[0].update, WithinRel(0.3));
+  // Blocks of one stage take the same; the block of the first stage takes what its stage does.
+  const auto each = seconds(run, 6);
+  CHECK_THAT(each[0].forward + each[1].forward, WithinRel(1.0));
+  CHECK(each[2].forward == each[3].forward);
+  CHECK_THAT(each[5].forward / each[4].forward,
+             WithinRel(gpt(config)[5].flops / gpt(config)[4].flops, 1e-3));
+}
+
+TEST_CASE("measured seconds: parts make a backward, shards an update, a second forward",
+          "[planner]") {
+  Costs split = costs_of({1, 4}, {0, 0});
+  split.input_part = {1, 2}, split.weight_part = {2, 5};
+  const auto whole = seconds(measured(split, /*shards=*/4), 1);
+  CHECK_THAT(whole[0].backward, WithinRel(10.0));
+  CHECK_THAT(whole[0].weight_part, WithinRel(7.0));
+  CHECK_THAT(whole[0].update, WithinRel(4 * 0.3));
+  const auto again = seconds(measured(split), 1, {.examples = 2, .recompute_layers = true});
+  CHECK_THAT(again[0].backward, WithinRel(10.0 + 5.0));
+  CHECK_THROWS_WITH(measured(costs_of({1, 4, 2}, {3, 9})),
+                    Contains("costs of 3 stages, and cuts of 2"));
+}
+
+TEST_CASE("measured seconds: halves of blocks take what blocks do", "[planner]") {
+  const MeasuredSeconds run = measured(costs_of({1, 4}, {3, 9}));
+  PlannedModel halves = small_gpt();
+  CutModel cut = cut_gpt(config, {0, 1.5, 2.5, 6});
+  halves.layers = cut.model;
+  const auto found = stage_seconds(model_costs(halves, 3, {.examples = 2, .cuts = cut.cuts}), run);
+  const auto blocks = seconds(run, 6);
+  const double share = cut.model[1].flops / gpt(config)[1].flops;  // of a block's attention
+  CHECK_THAT(found[0].forward, WithinRel(blocks[0].forward + share * blocks[1].forward, 1e-3));
+  CHECK_THAT(found[1].forward,
+             WithinRel((1 - share) * blocks[1].forward + share * blocks[2].forward, 1e-3));
+}
