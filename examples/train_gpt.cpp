@@ -79,8 +79,7 @@ ReadyRun prepare(const GptRun& run, int started) {
   if (run.from.empty()) model.vocabulary = data->training.vocabulary_size();
   check_resume(run, *data);
   check_stages(run, layout.first_plan()->plan().stages);
-  const std::vector<double> cuts = layout.cuts();
-  Training training = layout.training(cuts.empty() ? CutModel{gpt(model)} : cut_gpt(model, cuts));
+  Training training = layout.training(gpt(model));
   training.first_weights = run.first_weights();
   training.optimizer = run.optimizer();
   const RunSettings settings = settings_of(run, model, *data, layout, training);

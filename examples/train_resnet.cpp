@@ -37,9 +37,7 @@ ReadyRun prepare(const ResnetRun& run, int started) {
   PG_CHECK(layout.rows_per_step() <= data->training.size(), "--batch ", run.batch, ": there are ",
            data->training.size(), " images to train on; use a smaller batch");
   check_resume(run, data->training.checksum());
-  const Model model = run.model(data->training);
-  const std::vector<double> cuts = layout.cuts();
-  Training training = layout.training(cuts.empty() ? CutModel{model} : cut_model(model, cuts));
+  Training training = layout.training(run.model(data->training));
   training.optimizer = run.make_optimizer();
   training.count_accuracy = true;
   const RunSettings settings = settings_of(run, *data, layout, training);

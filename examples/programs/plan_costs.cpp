@@ -49,9 +49,8 @@ RunCosts read(const std::filesystem::path& folder, const std::string& model) {
   PG_CHECK(flags.value("--prune", 0.0) == 0, "the run prunes; costs are those of runs without");
   const Layout layout = ScheduleFlags{saved_spec(flags)}.found();
   PlannedModel planned = model_of(model, file, config);
-  const CutModel cut = cut_as(layout, planned);
   const MeasuredSeconds seconds(
-      Training(cut.model, layout.stages, cut.cuts), costs_of(summary["costs"]),
+      Training(planned.layers, layout.stages, layout.cuts), costs_of(summary["costs"]),
       flags.at("--batch").get<int>() / layout.per_step(), layout.zero > 0 ? layout.width : 1);
   return {std::move(planned), seconds, flags, summary.at("ranks").get<int>()};
 }

@@ -10,6 +10,7 @@
 #include "autograd/cpu/cpu_backend.h"
 #include "examples/programs/program.h"
 #include "parallel/codecs/low_rank.h"
+#include "parallel/simulation/machine.h"
 #include "sparse/pruning.h"
 
 namespace plangrad::examples {
@@ -40,17 +41,15 @@ ModelCosts ModelFlags::costs(const Plan& plan, const Layout& layout) const {
   set_compute_threads(threads);
   CostSettings settings{.dtype = dtype == "bf16" ? DType::bf16 : DType::f32,
                         .examples = sequences,
-                        .recompute_layers = layout.recompute && plan.stages == 1};
+                        .recompute_layers = layout.recompute && plan.stages == 1,
+                        .cuts = layout.cuts};
   if (device == "cpu") settings.like = std::make_shared<autograd::CpuBackend>();
   if (prune > 0)
     settings.stored = [this](const Parameter& parameter) {
       const std::int64_t all = parameter.shape.numel();
       return sparse::is_prunable(parameter) ? sparse::kept_count(all, prune) : all;
     };
-  PlannedModel planned = planned_model(model);
-  CutModel cut = cut_as(layout, planned);
-  planned.layers = std::move(cut.model), settings.cuts = std::move(cut.cuts);
-  ModelCosts costs = model_costs(planned, plan.stages, settings);
+  ModelCosts costs = model_costs(planned_model(model), plan.stages, settings);
   const bool is_tied = costs.training.shared.parameters.size() > 0;
   PG_CHECK(is_tied == !plan.tied.empty(), "--model ", model, ": its stages share ",
            is_tied ? "a table, and those of the plan nothing" : "nothing, and those of the plan do",

@@ -116,11 +116,7 @@ Json flags_of(const Candidate& plan, Evaluation& evaluation, const SearchFlags& 
                  .microbatches = layout.microbatches,
                  .recompute = layout.recompute,
                  .zero = layout.zero};
-  const std::vector<int> cuts = evaluation.cuts(plan);
-  if (plan.by_seconds) {
-    spec.layout.cuts.assign(cuts.begin() + 1, cuts.end() - 1);
-    spec.given.insert("cuts");
-  }
+  if (plan.by_seconds) spec.layout.cuts = evaluation.cuts(plan), spec.given.insert("cuts");
   Json all{{"--batch", flags.batch}, {"--dtype", name_of(dtype)}};
   save_fields(spec, all);
   if (layout.width > 1) all["--reduction"] = "ring";

@@ -15,11 +15,7 @@
 namespace plangrad::examples {
 
 RunLayout::RunLayout(const RunFlags& run, int started, bool tied, int layers)
-    : run_(run),
-      tied_(tied),
-      layers_(layers),
-      parts_(run.parts),
-      ranks_(started > 0 ? started : run.ranks) {
+    : run_(run), tied_(tied), parts_(run.parts), ranks_(started > 0 ? started : run.ranks) {
   PG_CHECK(run.ranks == 0 || run.ranks == ranks_, "--ranks ", run.ranks, ", but ", ranks_,
            " ranks were started");
   if (!parts_.plan_file.empty()) {
@@ -157,12 +153,12 @@ std::shared_ptr<parallel::Plans> RunLayout::make_plans() const {
   return std::make_shared<parallel::Plans>(parts_.schedule, layout);
 }
 
-parallel::Training RunLayout::training(const CutModel& cut) const {
-  const auto layers = static_cast<int>(cut.model.size());
+parallel::Training RunLayout::training(const Model& model) const {
+  const auto layers = static_cast<int>(model.size());
   PG_CHECK(!parts_.gives("chunks") || layout_.stages <= layers, "--chunks ", layout_.chunks,
            " on each of ", ranks_ / layout_.width, " ranks: a model of ", layers,
            " layers can't be cut into ", layout_.stages, " stages; use fewer --chunks or --ranks");
-  parallel::Training training(cut.model, layout_.stages, cut.cuts);
+  parallel::Training training(model, layout_.stages, layout_.cuts);
   training.dtype = run_.dtype == "bf16" ? DType::bf16 : DType::f32;
   training.seed = static_cast<std::uint64_t>(run_.seed);
   double lowest = run_.lowest_rate < 0 ? run_.learning_rate / 10 : run_.lowest_rate;

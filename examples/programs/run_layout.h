@@ -43,10 +43,7 @@ class RunLayout {
   int reported_steps() const;
 
   /// The training that the flags describe, without its optimizer.
-  ///   model: cut by cuts(), if there are any
-  parallel::Training training(const nn::CutModel& model) const;
-  /// The cuts of the model by hand, as nn::cut_model() takes them; empty: none.
-  std::vector<double> cuts() const { return layout_.all_cuts(layers_); }
+  parallel::Training training(const nn::Model& model) const;
   /// The flags that affect the run's result, with the layout that was found.
   nlohmann::json flags() const;
   /// Describes plan and ranks to the user, in one line.
@@ -67,7 +64,6 @@ class RunLayout {
 
   RunFlags run_;
   bool tied_;
-  int layers_;
   bool chose_reduction_ = false, chose_buckets_ = false;
   ScheduleFlags parts_;      // given by flags, or found
   parallel::Layout layout_;  // follows from parts_

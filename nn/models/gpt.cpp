@@ -3,7 +3,6 @@
 // (nn/checkpoint/gpt_files.cpp). Chapter 02; Radford et al. 2019, section 2.3.
 #include "nn/models/gpt.h"
 
-#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -184,7 +183,7 @@ double mlp_matrices(const GptConfig& config) { return 8.0 * config.width * confi
 
 }  // namespace
 
-Model gpt(const GptConfig& config, const std::vector<int>& halved) {
+Model gpt(const GptConfig& config) {
   config.check();
   const double context = config.context, width = config.width;
   const double attention = context * (2.0 * attention_matrices(config) + 4.0 * context * width);
@@ -194,34 +193,16 @@ Model gpt(const GptConfig& config, const std::vector<int>& halved) {
   Model model{{"embedding", builds<Embedding>(config), 0, embedded}};
   for (int i = 0; i < config.layers; ++i) {
     const std::string name = text("h.", i);
-    if (std::ranges::count(halved, i) > 0) {
-      model.push_back({name + ".attn", builds<Attention>(name, config), attention, embedded});
-      model.push_back({name + ".mlp", builds<Mlp>(name, config), mlp, embedded});
-    } else {
-      model.push_back({name, builds<Block>(name, config), attention + mlp, embedded});
-    }
+    model.push_back({name,
+                     builds<Block>(name, config),
+                     attention + mlp,
+                     embedded,
+                     {{name + ".attn", builds<Attention>(name, config), attention, embedded},
+                      {name + ".mlp", builds<Mlp>(name, config), mlp, embedded}}});
   }
   model.push_back(
       {"head", builds<Head>(config), context * 2.0 * width * config.vocabulary, logits});
   return model;
-}
-
-CutModel cut_gpt(const GptConfig& config, const std::vector<double>& cuts) {
-  std::vector<int> halved;
-  CutModel found;
-  for (const double cut : cuts) {
-    const int layer = static_cast<int>(cut);
-    found.cuts.push_back(layer + static_cast<int>(halved.size()));
-    if (cut == layer) continue;
-    PG_CHECK(cut == layer + 0.5 && layer >= 1 && layer <= config.layers, "--cuts: ", cut,
-             " is no place between layers; blocks, from 1 to ", config.layers,
-             ", have two halves, as in 1.5");
-    halved.push_back(layer - 1);
-    ++found.cuts.back();
-  }
-  found.model = gpt(config, halved);
-  check_cuts(cuts, config.layers + 2);
-  return found;
 }
 
 double gpt_flops_per_token(const GptConfig& config, int context) {

@@ -30,13 +30,8 @@ GptConfig gpt_config(const nlohmann::json& saved);
 /// Makes a list of layers: the embedding, `layers` blocks, and the head, which computes logits.
 /// Parameters have GPT-2's names; weights of linear layers are (Out,In).
 /// shapes: tokens (B,T) of i32, T <= context -> logits (B,T,V)
-///   halved: blocks that are two layers, their attention and their MLP, with the same values
-Model gpt(const GptConfig& config, const std::vector<int>& halved = {});
-
-/// Cuts a GPT, also between the halves of a block.
-///   cuts: in layers of gpt(config); 1.5 is between the attention and the MLP of the first block
-/// throws: Error if they do not ascend from 0 to all layers, or a layer is no block and has no half
-CutModel cut_gpt(const GptConfig& config, const std::vector<double>& cuts);
+/// A block's halves are its attention and its MLP.
+Model gpt(const GptConfig& config);
 
 /// Floating-point operations of a training step per token, forward and backward:
 ///   6 N + 12 L C T, with N the weights that multiply activations: blocks' matrices and the head

@@ -97,22 +97,6 @@ static void check_range(const Model& model, int first, int last, int least) {
            "no layers [", first, ",", last, ") in a model with ", model.size(), " layers");
 }
 
-void check_cuts(const std::vector<double>& cuts, int layers) {
-  PG_CHECK(std::ranges::adjacent_find(cuts, std::ranges::greater_equal()) == cuts.end() &&
-               !cuts.empty() && cuts.front() == 0 && cuts.back() == layers,
-           "--cuts: expected layers that ascend from 0 to ", layers);
-}
-
-CutModel cut_model(const Model& model, const std::vector<double>& cuts) {
-  check_cuts(cuts, static_cast<int>(model.size()));
-  CutModel found{model, {}};
-  for (const double cut : cuts) {
-    found.cuts.push_back(static_cast<int>(cut));
-    PG_CHECK(found.cuts.back() == cut, "--cuts: ", cut, " is no place between this model's layers");
-  }
-  return found;
-}
-
 Stage::Stage(const Model& model, int first, int last) {
   check_range(model, first, last, 1);
   for (int i = first; i < last; ++i) layers_.push_back(model[i].build(parameters_));
@@ -175,6 +159,40 @@ Stage::ParameterSink add_to_flat(const Tensor& gradients) {
   };
 }
 // [end snippet]
+
+CutModel cut_model(const Model& model, const std::vector<double>& begins) {
+  const auto layers = static_cast<int>(model.size());
+  CutModel found{{}, {0}};
+  auto next = begins.begin();
+  for (int layer = 0; layer < layers; ++layer) {
+    const LayerSpec& whole = model[layer];
+    for (; next != begins.end() && *next <= layer; ++next)
+      found.cuts.push_back(static_cast<int>(found.model.size()));
+    if (next == begins.end() || *next >= layer + 1) {
+      found.model.push_back(whole);
+      continue;
+    }
+    PG_CHECK(*next == layer + 0.5 && !whole.halves.empty(), "cuts: a stage can't begin at layer ",
+             *next, "; layer ", layer, " (", whole.name, ") ",
+             whole.halves.empty() ? "has no halves" : "has two halves");
+    found.model.insert(found.model.end(), whole.halves.begin(), whole.halves.end());
+    found.cuts.push_back(static_cast<int>(found.model.size()) - 1);
+    ++next;
+  }
+  PG_CHECK(next == begins.end(), "cuts: a stage can't begin at layer ", *next, "; the model has ",
+           layers, " layers, the last is layer ", layers - 1);
+  found.cuts.push_back(static_cast<int>(found.model.size()));
+  return found;
+}
+
+std::vector<double> cut_places(const Model& model) {
+  std::vector<double> places;
+  for (std::size_t layer = 0; layer < model.size(); ++layer) {
+    places.push_back(static_cast<double>(layer));
+    if (!model[layer].halves.empty()) places.push_back(places.back() + 0.5);
+  }
+  return places;
+}
 
 Shape output_shape(const Model& model, int first, int last, Shape input) {
   check_range(model, first, last, 0);

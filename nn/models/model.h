@@ -125,22 +125,25 @@ struct LayerSpec {
   std::function<std::unique_ptr<Layer>(ParameterList&)> build;
   double flops = 0;  ///< of one example's forward pass; a multiply-add counts as two
   std::function<Shape(const Shape& input)> output = {};  ///< the output's shape for this input
+  std::vector<LayerSpec> halves = {};  ///< two layers with the same bits, if it can be cut in two
 };
 
 /// A network as data. Every rank holds all of it and builds only its own stages.
 using Model = std::vector<LayerSpec>;
 
-/// A model and its cuts into stages: stages + 1 ascending numbers of layers, from 0 on. Empty: it is
-/// not cut yet.
+/// A model in stages: stage s is layers [cuts[s], cuts[s + 1]).
 struct CutModel {
   Model model;
-  std::vector<int> cuts = {};
+  std::vector<int> cuts;
 };
 
-/// Cuts a model between its layers. throws: Error if it has no such layers, or no halves of them
-CutModel cut_model(const Model& model, const std::vector<double>& cuts);
-/// throws: Error if cuts do not ascend from 0 to so many layers
-void check_cuts(const std::vector<double>& cuts, int layers);
+/// Cuts a model by hand. A layer that is cut in two becomes two layers.
+///   begins: the layers, counted from 0, at which the stages after the first begin; 1.5 is between
+///           the halves of layer 1
+/// throws: Error if a layer is not there, or has no halves
+CutModel cut_model(const Model& model, const std::vector<double>& begins);
+/// All places at which a stage can begin, from 0 on.
+std::vector<double> cut_places(const Model& model);
 
 /// A range of a model's layers, built, with parameters that can be bound to weights.
 class Stage {

@@ -23,10 +23,14 @@ static std::vector<int> balanced_cuts(const Model& model, int stages) {
   return partition(costs, stages);
 }
 
-Training::Training(const Model& model, int stages, const std::vector<int>& cuts)
-    : model(model),
-      cuts(cuts.empty() ? balanced_cuts(model, stages) : cuts),
-      shared(shared_parameters(model, this->cuts)),
+Training::Training(const Model& model, int stages, const std::vector<double>& cuts)
+    : Training(cuts.empty() ? CutModel{model, balanced_cuts(model, stages)}
+                            : cut_model(model, cuts)) {}
+
+Training::Training(CutModel found)
+    : model(std::move(found.model)),
+      cuts(std::move(found.cuts)),
+      shared(shared_parameters(model, cuts)),
       whole(whole_parameters(model)),
       optimizer([](const ParameterList& parameters, const Tensor& weights) {
         return make_adamw(parameters, weights);

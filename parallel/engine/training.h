@@ -90,11 +90,11 @@ using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(const ParameterLi
                                                                const Tensor& weights)>;
 
 struct Training {
-  /// Cuts the model there, or into stages of about equal arithmetic.
-  /// throws: Error if it has fewer layers than stages
-  Training(const Model& model, int stages, const std::vector<int>& cuts = {});
+  /// Cuts the model into stages of about equal arithmetic, or as Layout::cuts says.
+  /// throws: Error if it has fewer layers than stages, or ends before the last of these cuts
+  Training(const Model& model, int stages, const std::vector<double>& cuts = {});
 
-  Model model;
+  Model model;            ///< in which a layer that is cut in two is two layers
   std::vector<int> cuts;  ///< stage s is layers [cuts[s], cuts[s + 1])
   Shared shared;          ///< parameters that stages share: the tied stage of the plan
   ParameterList whole;    ///< all parameters, in the order in which norms add them up
@@ -115,6 +115,9 @@ struct Training {
   void fill(const ParameterList& parameters, const Tensor& weights) const;
 
   int stages() const { return static_cast<int>(cuts.size()) - 1; }
+
+ private:
+  explicit Training(CutModel found);
 };
 
 // ---- whether codecs have anything to act on in the model (chapter 10) ----

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "parallel/engine/partition.h"
 #include "parallel/simulation/simulate.h"
@@ -72,46 +73,50 @@ const Evaluation::Stages& Evaluation::stages(const Candidate& candidate) {
   return stages_.emplace(key, stages(count, settings)).first->second;
 }
 
-std::vector<int> Evaluation::cuts(const Candidate& candidate) {
+std::vector<double> Evaluation::cuts(const Candidate& candidate) {
   Candidate usual = candidate;
   usual.by_seconds = false;
-  const Stages& by_flops = stages(usual);
-  if (!candidate.by_seconds) return by_flops.costs.training.cuts;
+  const std::vector<int>& usual_cuts = stages(usual).costs.training.cuts;
+  if (!candidate.by_seconds) return {usual_cuts.begin() + 1, usual_cuts.end() - 1};
   const int count = candidate.layout.stages;
   const auto [place, is_new] = cuts_.try_emplace({count, candidate.examples});
   if (!is_new) return place->second;
 
+  const std::vector<double> places = cut_places(model_.layers);
   CostSettings settings = settings_;
   settings.examples = candidate.examples;
-  const Stages layers = stages(static_cast<int>(model_.layers.size()), settings);
+  settings.cuts.assign(places.begin() + 1, places.end());
+  const Stages parts = stages(static_cast<int>(places.size()), settings);
   std::vector<double> seconds, bytes;
-  for (int layer = 0; layer < layers.costs.training.stages(); ++layer) {
-    const StageSeconds& each = layers.seconds[layer];
+  for (int part = 0; part < parts.costs.training.stages(); ++part) {
+    const StageSeconds& each = parts.seconds[part];
     seconds.push_back(each.forward + each.backward - 2 * machine_.host_seconds);
   }
   const DType dtype = settings.dtype;
-  for (const StageCosts& layer : layers.costs.stages)
-    bytes.push_back(weight_bytes(layer, dtype) + optimizer_bytes(layer, 1) +
-                    sum_bytes(layer, dtype) + static_cast<double>(layer.bytes.kept));
-  for (int sharing : layers.costs.training.shared.stages) bytes[sharing] += bytes.back();
-  const auto fits = [&](int, int first, int last) {
-    double sum = 0;
-    for (int layer = first; layer < last; ++layer) sum += bytes[layer];
-    return machine_.memory == 0 || sum <= machine_.memory;
+  for (const StageCosts& part : parts.costs.stages)
+    bytes.push_back(weight_bytes(part, dtype) + optimizer_bytes(part, 1) + sum_bytes(part, dtype) +
+                    static_cast<double>(part.bytes.kept));
+  for (int sharing : parts.costs.training.shared.stages) bytes[sharing] += bytes.back();
+  const auto sum = [](const std::vector<double>& values, int first, int last) {
+    return std::accumulate(values.begin() + first, values.begin() + last, 0.0);
   };
-  const auto slowest = [&](const std::vector<int>& cuts) {
+  const auto fits = [&](int, int first, int last) {
+    return machine_.memory == 0 || sum(bytes, first, last) <= machine_.memory;
+  };
+  const auto slowest = [&](const std::vector<int>& borders) {
     double most = 0;
-    for (int stage = 0; stage < count; ++stage) {
-      double sum = 0;
-      for (int layer = cuts[stage]; layer < cuts[stage + 1]; ++layer) sum += seconds[layer];
-      most = std::max(most, sum);
-    }
+    for (int stage = 0; stage < count; ++stage)
+      most = std::max(most, sum(seconds, borders[stage], borders[stage + 1]));
     return most;
   };
+  std::vector<int> usual_borders;  // in parts
+  for (const int layer : usual_cuts)
+    usual_borders.push_back(
+        static_cast<int>(std::ranges::lower_bound(places, layer) - places.begin()));
   const std::vector<int> found = partition(seconds, count, fits);
   constexpr double gain = 1e-3;
-  if (!found.empty() && slowest(found) < (1 - gain) * slowest(by_flops.costs.training.cuts))
-    place->second = found;
+  if (!found.empty() && slowest(found) < (1 - gain) * slowest(usual_borders))
+    for (int stage = 1; stage < count; ++stage) place->second.push_back(places[found[stage]]);
   return place->second;
 }
 

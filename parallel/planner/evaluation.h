@@ -57,8 +57,8 @@ class Evaluation {
 
   /// Whether it matters which ranks of a candidate are side by side.
   bool has_packings(const Candidate& candidate) const;
-  /// The layers of the stages. Those by seconds are empty if the usual ones take as long.
-  std::vector<int> cuts(const Candidate& candidate);
+  /// The cuts, as in Layout. Those by seconds are empty if the usual ones take as long.
+  std::vector<double> cuts(const Candidate& candidate);
   /// Seconds that an update takes at least: the busiest rank's work, what must precede and follow
   /// it in a pipeline that drains, and an update with its sum. No message is exposed.
   double bound(const Candidate& candidate);
@@ -115,8 +115,8 @@ class Evaluation {
   const std::optional<MeasuredSeconds> run_;
   KnownStages known_;
   std::map<std::tuple<int, int, bool, bool>, Stages> stages_;
-  std::map<std::pair<int, int>, std::vector<int>> cuts_;  // by seconds, by stages and examples
-  std::map<std::string, Traits> traits_;                  // by schedule
+  std::map<std::pair<int, int>, std::vector<double>> cuts_;  // by seconds, by stages and examples
+  std::map<std::string, Traits> traits_;                     // by schedule
   std::map<std::tuple<std::string, int, int>, int> in_flight_;  // by schedule, stages, microbatches
 };
 

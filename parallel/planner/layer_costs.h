@@ -19,7 +19,7 @@ struct CostSettings {
   DType dtype = DType::f32;
   int examples = 1;               ///< of a microbatch
   bool recompute_layers = false;  ///< keep only what enters each layer
-  std::vector<int> cuts = {};     ///< of layers; empty: stages of about equal arithmetic
+  std::vector<double> cuts = {};  ///< as Layout::cuts
   /// Elements that a parameter's state has, where pruning stores some (SAMO); null: all.
   std::function<std::int64_t(const Parameter&)> stored = nullptr;
   std::shared_ptr<Backend> like = nullptr;  ///< whose scratch counts (autograd/blank)

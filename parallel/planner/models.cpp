@@ -39,7 +39,6 @@ PlannedModel planned_gpt(const std::string& name, const GptConfig& config) {
           .layers = gpt(config),
           .input = {config.context},
           .target = {config.context},
-          .cut = [config](const std::vector<double>& cuts) { return cut_gpt(config, cuts); },
           .program = "train_gpt",
           .flags = {{"--layers", text(config.layers)},
                     {"--heads", text(config.heads)},
@@ -74,12 +73,6 @@ PlannedModel described_gpt(const std::string& file) {
 }
 
 }  // namespace
-
-CutModel cut_as(const Layout& layout, const PlannedModel& model) {
-  const std::vector<double> cuts = layout.all_cuts(static_cast<int>(model.layers.size()));
-  if (cuts.empty()) return {model.layers};
-  return model.cut ? model.cut(cuts) : cut_model(model.layers, cuts);
-}
 
 std::vector<std::string> planned_models() {
   std::vector<std::string> names;

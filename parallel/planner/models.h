@@ -13,13 +13,11 @@
 // placement.h    operators of a graph on devices
 #pragma once
 
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "parallel/engine/training.h"
-#include "parallel/schedules/layout.h"
 
 namespace plangrad::parallel {
 
@@ -31,14 +29,9 @@ struct PlannedModel {
   std::vector<std::int64_t> target;   ///< class ids of one example; empty: one
   bool has_ids = true;                ///< whether inputs are i32; else they have the weights' type
   MakeOptimizer optimizer = nullptr;  ///< the one that it is trained with; null: AdamW
-  /// Cuts it by hand, perhaps within layers; null: only between them.
-  std::function<CutModel(const std::vector<double>& cuts)> cut = nullptr;
-  std::string program = {};                       ///< that trains it
+  std::string program = {};           ///< that trains it
   std::map<std::string, std::string> flags = {};  ///< of the program, for this network
 };
-
-/// The model with the layers that Layout::cuts need; without these, as it is, and not cut.
-CutModel cut_as(const Layout& layout, const PlannedModel& model);
 
 /// The names of models.
 std::vector<std::string> planned_models();

@@ -51,9 +51,9 @@ struct Layout {
   int chunks = 0;  ///< stages that a rank holds; 0: as many as the schedule usually has
   std::optional<Placement> placement = {};  ///< of the stages; none: the schedule's usual one
   std::vector<int> lost = {};               ///< recycle: ranks of the whole pipelines that are lost
-  std::vector<double> cuts = {};  ///< layers at which all stages but the first begin, of a GPT
-                                  ///< also halves of blocks (1.5); empty: so that stages have about
-                                  ///< equal arithmetic. A plan is the same for all
+  std::vector<double> cuts = {};  ///< layers at which all stages but the first begin; 1.5: the
+                                  ///< second half of layer 1 (nn::cut_model); empty: so that stages
+                                  ///< have about equal arithmetic. A plan is the same for all
   int zero = 0;  ///< ZeRO level: up to 3 with data parallelism, up to 1 with pipelines
   CodecSpec codec = {}, channel = {};  ///< encode gradient sums; activations and their gradients
 
@@ -63,9 +63,6 @@ struct Layout {
   std::vector<int> micros(int replica, int step) const;
   /// The microbatches of one replica in all steps of the plan.
   std::vector<int> micros(int replica) const;
-
-  /// The cuts of a model, from 0 to its layers; empty if they are not by hand.
-  std::vector<double> all_cuts(int layers) const;
 
   /// Copies of the model that a replica holds.
   int copies() const { return placement == Placement::both_ways ? 2 : 1; }

@@ -40,14 +40,6 @@ std::vector<int> Layout::micros(int replica) const {
   return result;
 }
 
-std::vector<double> Layout::all_cuts(int layers) const {
-  std::vector<double> all = cuts;
-  if (all.empty()) return all;
-  all.insert(all.begin(), 0);
-  all.push_back(layers);
-  return all;
-}
-
 // [snippet rank_of]
 int Layout::rank_of(int stage) const {
   const int ranks = depth(), round = stage / ranks, place = stage % ranks;
@@ -89,13 +81,12 @@ constexpr SpecField sizes[] = {
     in_layout<&Layout::microbatches>(
         "microbatches",
         "parts of a replica's batch; cyclic schedules always have as many as stages", {.least = 1}),
-    in_layout<&Layout::cuts>(
-        "cuts",
-        "layers at which the stages after the first begin; layer 0 of a GPT is "
-        "the embedding, 1.5 is between attention and MLP of its first block, "
-        "and the head is the last (default: stages have about equal "
-        "arithmetic)",
-        {.least = 0.5, .most = 1e5, .sign = "L,L,..."}),
+    in_layout<&Layout::cuts>("cuts",
+                             "layers, counted from 0, at which the stages after the first begin; "
+                             "layer 0 of a GPT is the embedding, the head is the last, and 1.5 is "
+                             "between attention and MLP of its first block (default: stages have "
+                             "about equal arithmetic)",
+                             {.least = 1, .most = 1e5, .sign = "L,L,..."}),
     in_layout<&Layout::recompute>("recompute",
                                   "save memory: drop activations and compute them again"),
 };

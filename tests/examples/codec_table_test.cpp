@@ -112,7 +112,7 @@ RunFlags flags_of(const Entry& e) {
 void train(const RunFlags& run, const RunLayout& layout, bool tied) {
   GptConfig own = config;
   own.tied = tied;
-  const Training training = layout.training({gpt(own)});
+  const Training training = layout.training(gpt(own));
   const Plans::Shared plan = layout.plans()->get(0, 1);
   std::vector<int> hosts;
   for (int rank = 0; rank < layout.ranks(); ++rank) hosts.push_back(rank % 2);

@@ -137,7 +137,7 @@ void check_shapes(const Model& model, const Tensor& input) {
 TEST_CASE("cut: shapes are foretold at every cut") {
   DevicePtr device = cpu_device();
   check_shapes(gpt(config), ids(7, device));
-  check_shapes(gpt(config, {0, 2}), ids(7, device));
+  check_shapes(cut_model(gpt(config), {1.5, 3.5}).model, ids(7, device));
   for (std::int64_t size : {7, 8})
     check_shapes(resnet18({.channels = 3, .size = 28, .classes = 5, .width = 2}),
                  zeros({2, 3, size, size + 3}, DType::f32, device));
@@ -218,10 +218,10 @@ TEST_CASE("cut: stages that share give the gradients of the whole, added up over
        std::vector<std::vector<int>>{{0, 1, 5}, {0, 3, 5}, {0, 2, 4, 5}, {0, 1, 2, 3, 4, 5}}) {
     check_equal(run(model, cuts), whole);
   }
-  for (const std::vector<double>& cuts :
-       std::vector<std::vector<double>>{{0, 1.5, 5}, {0, 1.5, 3.5, 5}, {0, 1, 1.5, 2, 2.5, 5}})
+  for (const std::vector<double>& begins :
+       std::vector<std::vector<double>>{{1.5}, {1.5, 3.5}, {1, 1.5, 2, 2.5}})
     for (DType dtype : {DType::f64, DType::f32, DType::bf16}) {
-      const CutModel cut = cut_gpt(config, cuts);
+      const CutModel cut = cut_model(model, begins);
       check_equal(run(cut.model, cut.cuts, dtype), run(model, {0, 5}, dtype));
     }
   DevicePtr device = cpu_device();
@@ -231,14 +231,15 @@ TEST_CASE("cut: stages that share give the gradients of the whole, added up over
   CHECK(gradient_norm(piece.stage.parameters(), piece.gradients) == whole.norm);
 }
 
-TEST_CASE("cut: a cut is between layers or the halves of a block") {
-  CHECK(cut_gpt(config, {0, 1.5, 3, 3.5, 5}).cuts == std::vector<int>{0, 2, 4, 5, 7});
-  CHECK(cut_gpt(config, {0, 3, 5}).model.size() == 5);
-  for (const double wrong : {0.5, 4.5, 1.25})
-    CHECK_THROWS_WITH(cut_gpt(config, {0, wrong, 5}), Contains("blocks, from 1 to 3, have two"));
-  for (const std::vector<double>& wrong :
-       std::vector<std::vector<double>>{{}, {0, 3}, {1, 5}, {0, 2, 2, 5}, {0, 3, 2, 5}})
-    CHECK_THROWS_WITH(cut_gpt(config, wrong), Contains("ascend from 0 to 5"));
+TEST_CASE("cut: a stage begins at a layer or the second half of one") {
+  const Model model = gpt(config);
+  CHECK(cut_places(model) == std::vector<double>{0, 1, 1.5, 2, 2.5, 3, 3.5, 4});
+  const CutModel cut = cut_model(model, {1.5, 3, 3.5});
+  CHECK(cut.cuts == std::vector<int>{0, 2, 4, 5, 7});
+  CHECK(cut.model.size() == 7);
+  CHECK_THROWS_WITH(cut_model(model, {0.5}), Contains("at layer 0.5; layer 0 (embedding) has no"));
+  CHECK_THROWS_WITH(cut_model(model, {1.25}), Contains("layer 1 (h.0) has two halves"));
+  CHECK_THROWS_WITH(cut_model(model, {2, 5}), Contains("has 5 layers, the last is layer 4"));
 }
 
 TEST_CASE("cut: a stage without its buffers is refused") {

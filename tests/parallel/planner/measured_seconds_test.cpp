@@ -19,7 +19,7 @@ PlannedModel small_gpt() {
 
 /// Two stages, of one block and the embedding, and of the rest.
 MeasuredSeconds measured(const Costs& costs, int shards = 1) {
-  return {Training(gpt(config), 2, {0, 2, 6}), costs, /*examples=*/2, shards};
+  return {Training(gpt(config), 2, {2}), costs, /*examples=*/2, shards};
 }
 
 Costs costs_of(std::vector<double> forward, std::vector<double> backward) {
@@ -39,13 +39,13 @@ std::vector<StageSeconds> seconds(const MeasuredSeconds& run, int stages,
 
 TEST_CASE("measured seconds: the run's own stages take what they took", "[planner]") {
   const MeasuredSeconds run = measured(costs_of({1, 4}, {3, 9}));
-  const auto same = seconds(run, 2, {.examples = 2, .cuts = {0, 2, 6}});
+  const auto same = seconds(run, 2, {.examples = 2, .cuts = {2}});
   CHECK_THAT(same[0].forward, WithinRel(1.0));
   CHECK_THAT(same[1].backward, WithinRel(9.0));
   CHECK_THAT(same[1].input_part, WithinRel(4.5));
   CHECK_THAT(same[0].update + same[1].update + same[2].update,
              WithinRel(0.3 * (1 + 64.0 * 32 / whole_parameters(gpt(config)).numel()), 0.2));
-  CHECK(seconds(run, 2, {.examples = 6, .cuts = {0, 2, 6}})[1].forward == 3 * same[1].forward);
+  CHECK(seconds(run, 2, {.examples = 6, .cuts = {2}})[1].forward == 3 * same[1].forward);
 }
 
 TEST_CASE("measured seconds: other stages take the sum of their layers", "[planner]") {
@@ -78,12 +78,10 @@ TEST_CASE("measured seconds: parts make a backward, shards an update, a second f
 
 TEST_CASE("measured seconds: halves of blocks take what blocks do", "[planner]") {
   const MeasuredSeconds run = measured(costs_of({1, 4}, {3, 9}));
-  PlannedModel halves = small_gpt();
-  CutModel cut = cut_gpt(config, {0, 1.5, 2.5, 6});
-  halves.layers = cut.model;
-  const auto found = stage_seconds(model_costs(halves, 3, {.examples = 2, .cuts = cut.cuts}), run);
+  const auto found = seconds(run, 3, {.examples = 2, .cuts = {1.5, 2.5}});
   const auto blocks = seconds(run, 6);
-  const double share = cut.model[1].flops / gpt(config)[1].flops;  // of a block's attention
+  const LayerSpec block = gpt(config)[1];
+  const double share = block.halves[0].flops / block.flops;  // of its attention
   CHECK_THAT(found[0].forward, WithinRel(blocks[0].forward + share * blocks[1].forward, 1e-3));
   CHECK_THAT(found[1].forward,
              WithinRel((1 - share) * blocks[1].forward + share * blocks[2].forward, 1e-3));
