@@ -55,8 +55,16 @@ void OrderFlags::add_flags(CLI::App& app, bool searches) {
            "the most that a rank may keep, in the unit of --kept: one value, or one per rank "
            "(default: no limit)");
   add_list(flags, "--kept", kept, 0,
-           "what a stage keeps of a microbatch from its forward to the end of its backward: bytes, "
-           "or any unit; one value, or one per stage");
+           "what a stage keeps of a microbatch from its forward to the end of its backward, in any "
+           "unit: one value, or one per stage (default: the bytes of --model; without it 1)");
+  flags.yes("--clip", clip, "updates need the gradient's norm, as train_gpt's do without --clip 0");
+  flags.yes("--tied", tied, "the first and the last stage share a tensor; a --model says this");
+  model.add_flags(app);
+  add_list(
+      flags, "--cuts", cuts, 0,
+      "layers of the model at which the stages after the first begin, as in train_gpt (default: "
+      "stages have about equal arithmetic)");
+  flags.group(searches ? "Order" : "Rows");
   if (searches) {
     flags.yes("--split", split, "split backwards into an input part, I, and a weight part, W");
     flags.whole("--beam", beam, 1, "orders that are continued at each step");
@@ -79,11 +87,20 @@ OrderTask OrderFlags::task(const Costs& costs, bool split) const {
   PG_CHECK(split || (costs.input_part.empty() && costs.weight_part.empty()),
            "--input-part and --weight-part are times of split backwards: use --split with plan ",
            "order, and --priorities I,F,W with plan rows");
-  OrderTask task{place, microbatches, split, costs, kept, most};
+  OrderTask task{place, microbatches, split, costs, kept, most, clip, tied};
   if (place.empty()) {
     task.place.resize(stages);
     std::iota(task.place.begin(), task.place.end(), 0);
   }
+  if (kept.empty()) task.kept = {1};
+  if (model.model.empty()) return task;
+  task.tied = model.is_tied(task.stages());
+  const ModelCosts known = model.costs(task.empty(), {.stages = task.stages(), .cuts = cuts});
+  task.costs = with_seconds(with_bytes(costs, known, task.empty()), known);
+  if (!kept.empty()) return task;
+  task.kept.clear();
+  for (int stage = 0; stage < task.stages(); ++stage)
+    task.kept.push_back(static_cast<double>(known.stages[stage].bytes.kept));
   return task;
 }
 
@@ -98,8 +115,10 @@ namespace {
 Json fastest_schedule(const OrderTask& task) {
   Json best;
   for (const Schedule* each : schedules()) try {
-      const Plan plan =
-          make_plan(each->name, {.stages = task.stages(), .microbatches = task.microbatches});
+      const Plan plan = make_plan(each->name, {.stages = task.stages(),
+                                               .microbatches = task.microbatches,
+                                               .clip = task.clip,
+                                               .tied = task.tied});
       const std::vector<double> kept = most_kept(task, plan);
       bool fits = !each->cyclic && !each->updates_per_microbatch && !plan.overlaps_updates() &&
                   plan.ranks() == task.ranks();
@@ -141,7 +160,7 @@ std::string order_words(const Json& found) {
                        seconds_text(bound));
   words += above(seconds, bound) < 1e-6
                ? "none is faster.\n"
-               : fmt::format("it is at most {:.1f}% above the fastest.\n", above(seconds, bound));
+               : fmt::format("it is at most {:.3g}% above the fastest.\n", above(seconds, bound));
   words += fmt::format("# Ranks keep at most {:g}.\n",
                        fmt::join(found["kept"].get<std::vector<double>>(), " "));
   const Json& schedule = found["schedule"];

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "examples/programs/plan_model.h"
 #include "parallel/planner/order.h"
 
 namespace CLI {
@@ -16,9 +17,12 @@ class App;
 namespace plangrad::examples {
 
 struct OrderFlags {
-  int stages = 0, microbatches = 1;  ///< stages 0: as many as `place` has
-  std::vector<int> place = {};       ///< by stage; empty: stage s on rank s
-  std::vector<double> kept = {1}, most = {};
+  int stages = 0, microbatches = 1;          ///< stages 0: as many as `place` has
+  std::vector<int> place = {};               ///< by stage; empty: stage s on rank s
+  std::vector<double> kept = {}, most = {};  ///< kept empty: the model's bytes, or 1
+  bool clip = false, tied = false;
+  ModelFlags model = {};
+  std::vector<double> cuts = {};   ///< of the model
   std::string priorities = "B,F";  ///< of the list scheduler
   std::vector<int> ahead = {};
   bool split = false;  ///< of the search

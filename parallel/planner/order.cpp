@@ -21,6 +21,8 @@ Plan OrderTask::empty() const {
   Plan plan;
   plan.stages = stages();
   plan.per_step = microbatches;
+  plan.clip = clip;
+  if (tied && stages() > 1) plan.tied = {0, stages() - 1};
   plan.rows.resize(ranks());
   return plan;
 }
@@ -57,7 +59,8 @@ std::vector<Stream> streams_of(const OrderTask& task) {
     Stream& added = all.emplace_back(Stream{letter, x.stage, task.place[x.stage], 0, input});
     added.seconds = duration(x, added.rank, plan, task.costs);
     if (from < 0 || from >= stages || task.place[from] == added.rank) return;
-    const Instruction send{Op::send, from, 0, -1, added.rank, message};
+    // A gradient has the name of the output that it is of.
+    const Instruction send{Op::send, std::min(from, x.stage), 0, -1, added.rank, message};
     added.delay = duration(send, task.place[from], plan, task.costs);
   };
   auto back = [&](int stage, Value part) {
@@ -81,8 +84,8 @@ PartialOrder::PartialOrder(const OrderTask& task, const std::vector<Stream>& str
       free_(task.ranks(), 0),
       end_(streams.size() * task.microbatches, 0) {}
 
-/// Whether a forward leaves enough room on its rank: each microbatch must be able to pass all of the
-/// rank's stages once those before it have ended, since later ones end later.
+/// Whether a forward leaves enough room on its rank: once those before it have ended, each
+/// microbatch must be able to pass all of the rank's stages, since later ones end later.
 bool PartialOrder::fits(const Stream& forward) const {
   const double most = task_->most_of(forward.rank);
   if (most == never) return true;

@@ -17,12 +17,13 @@ namespace plangrad::parallel {
 struct OrderTask {
   std::vector<int> place = {0};  ///< by stage: its rank
   int microbatches = 1;
-  bool split = false;              ///< backwards have two parts
-  Costs costs = {};                ///< those of updates and sums have no effect on orders
-  std::vector<double> kept = {1};  ///< by stage, or one for all: what a forward keeps until its
-                                   ///< gradient is added: bytes, or in another unit
-  std::vector<double> most = {};   ///< by rank, or one for all: the most that it may keep, in the
-                                   ///< same unit; empty: there is no limit
+  bool split = false;               ///< backwards have two parts
+  Costs costs = {};                 ///< those of updates and sums have no effect on orders
+  std::vector<double> kept = {1};   ///< by stage, or one for all: what a forward keeps until its
+                                    ///< gradient is added: bytes, or in another unit
+  std::vector<double> most = {};    ///< by rank, or one for all: the most that it may keep, in the
+                                    ///< same unit; empty: there is no limit
+  bool clip = false, tied = false;  ///< of the plan: see Layout
 
   int stages() const { return static_cast<int>(place.size()); }
   int ranks() const;

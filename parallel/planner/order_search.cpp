@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <tuple>
-#include <unordered_set>
+#include <unordered_map>
 
 #include "autograd/error.h"
 #include "parallel/schedules/schedule.h"
@@ -24,6 +24,18 @@ struct OrderGraph {
   const std::vector<Stream> streams;
   std::vector<double> before, after;
 };
+
+/// Seconds after all gradients of the first and the last stage until the sum of what they share is
+/// made.
+double shared_sum_seconds(const OrderTask& task) {
+  Plan plan = task.empty();
+  const auto [low, high] = std::minmax(task.place.front(), task.place.back());
+  if (plan.tied.empty() || low == high) return 0;
+  plan.groups = {{low, high}};
+  Instruction sum{Op::reduce, task.stages()};
+  sum.what = Value::gradient_sum, sum.peer = 0;
+  return duration(sum, low, plan, task.costs);
+}
 
 /// Follows the edges between cells, which begin at cells that stand before: from the microbatch
 /// before, from the input, and to a forward from the cell that makes room for it.
@@ -46,6 +58,8 @@ OrderGraph::OrderGraph(const OrderTask& task) : task(task), streams(streams_of(t
     for (int i = 2 * stages; i < all; ++i) enter(i, micro);
   }
   before.assign(all * count, 0), after = before;
+  for (const int stage : task.empty().tied)
+    after[(all - stages + stage + 1) * count - 1] = shared_sum_seconds(task);
   auto seconds = [&](int cell) { return streams[cell / count].seconds; };
   for (const auto& [from, to, message] : edges)
     before[to] = std::max(before[to], before[from] + seconds(from) + message);
@@ -54,10 +68,12 @@ OrderGraph::OrderGraph(const OrderTask& task) : task(task), streams(streams_of(t
     after[from] = std::max(after[from], message + seconds(to) + after[to]);
 }
 
-/// An order that was begun, a hash of how many cells of each stream it has, and the sum of what is
-/// after its cells, which is large if those that others wait for came first.
+/// An order that was begun; what an update that begins so takes at least; a hash of how many cells
+/// of each stream it has; and the sum of what is after its cells, which is large if those that
+/// others wait for came first.
 struct BeamState {
   PartialOrder order;
+  double bound = 0;
   std::uint64_t hash = 0;
   double after = 0;
 };
@@ -69,29 +85,39 @@ struct BeamChild {
   int stream = 0;
   std::uint64_t hash = 0;
   double after = 0;
+  int turn = 0;           ///< its place among those with as many cells of each stream
+  bool is_known = false;  ///< whether it is as good as the one before it there
 
   bool operator<(const BeamChild& other) const {
     return std::tie(bound, later, other.after) < std::tie(other.bound, other.later, after);
   }
 };
 
-BeamChild child_of(const BeamState& state, int stream, double start, const OrderGraph& graph) {
+/// Adds the next cell of a stream to a state; `starts` has the seconds from which those of all
+/// streams can run.
+BeamChild child_of(const BeamState& state, int stream, const std::vector<double>& starts,
+                   const OrderGraph& graph) {
   const int count = graph.task.microbatches, cell = stream * count + state.order.done(stream);
   const int ranks = graph.task.ranks();
   const Stream& added = graph.streams[stream];
-  const double end = start + added.seconds;
-  std::vector<double> rest(ranks, 0), after(ranks, PartialOrder::never);
-  for (int i = 0; i < std::ssize(graph.streams); ++i) {
-    const int left = count - state.order.done(i) - (i == stream), rank = graph.streams[i].rank;
-    rest[rank] += left * graph.streams[i].seconds;
-    if (left > 0) after[rank] = std::min(after[rank], graph.after[i * count + count - 1]);
-  }
+  const double start = starts[stream], end = start + added.seconds;
   // A number for each cell, of which sums rarely agree by chance.
   std::uint64_t hash = (cell + 1) * 0x9e3779b97f4a7c15u;
   hash = (hash ^ (hash >> 29)) * 0xbf58476d1ce4e5b9u;
   BeamChild found{
       end + graph.after[cell],        0, &state, stream, state.hash + (hash ^ (hash >> 32)),
       state.after + graph.after[cell]};
+  std::vector<double> rest(ranks, 0), after(ranks, PartialOrder::never);
+  for (int i = 0; i < std::ssize(graph.streams); ++i) {
+    const Stream& each = graph.streams[i];
+    const int done = state.order.done(i) + (i == stream);
+    if (done == count) continue;
+    rest[each.rank] += (count - done) * each.seconds;
+    after[each.rank] = std::min(after[each.rank], graph.after[i * count + count - 1]);
+    if (i == stream || starts[i] == PartialOrder::never) continue;
+    const double next = std::max(starts[i], each.rank == added.rank ? end : start);
+    found.bound = std::max(found.bound, next + each.seconds + graph.after[i * count + done]);
+  }
   for (int rank = 0; rank < ranks; ++rank) {
     const double free = rank == added.rank ? end : std::max(state.order.free(rank), start);
     if (rest[rank] > 0) found.bound = std::max(found.bound, free + rest[rank] + after[rank]);
@@ -116,20 +142,28 @@ void expand(const BeamState& state, double most, const OrderGraph& graph,
   }
   for (int i = 0; i < std::ssize(starts); ++i) {
     if (starts[i] < state.order.now() || starts[i] >= limit) continue;
-    const BeamChild found = child_of(state, i, starts[i], graph);
+    const BeamChild found = child_of(state, i, starts, graph);
     if (found.bound < most) children.push_back(found);
   }
 }
 
-/// Makes the best children: `width` of them, each with other numbers of cells.
+/// Makes the best children, `width` of them: first one for each of the numbers of cells that there
+/// are, then a second one, and so on.
 std::vector<BeamState> best_of(std::vector<BeamChild> children, int width) {
   std::stable_sort(children.begin(), children.end());
-  std::unordered_set<std::uint64_t> known;
+  std::unordered_map<std::uint64_t, const BeamChild*> last;  // by hash
+  for (BeamChild& each : children) {
+    const BeamChild*& alike = last[each.hash];
+    if (alike) each.turn = alike->turn + (each.later > alike->later || each.bound > alike->bound);
+    each.is_known = alike && each.turn == alike->turn;
+    alike = &each;
+  }
+  std::ranges::stable_sort(children, {}, &BeamChild::turn);
   std::vector<BeamState> states;
   for (const BeamChild& each : children) {
+    if (each.is_known) continue;
     if (std::ssize(states) == width) break;
-    if (!known.insert(each.hash).second) continue;
-    states.push_back({each.parent->order, each.hash, each.after});
+    states.push_back({each.parent->order, each.bound, each.hash, each.after});
     states.back().order.add(each.stream);
   }
   return states;

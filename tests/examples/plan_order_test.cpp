@@ -46,6 +46,24 @@ TEST_CASE("plan order prints an order, its bound, and the best schedule that kee
                                     Contains("% above the fastest.\n"));
 }
 
+TEST_CASE("plan order takes seconds and bytes from a model and a machine") {
+  const Words words{"plan",     "order",       "--model", "gpt2-124m",      "--machine",
+                    "v100-aws", "--stages",    "4",       "--dtype",        "bf16",
+                    "--device", "gpu",         "--split", "--clip",         "--beam",
+                    "100",      "--sequences", "2",       "--microbatches", "4"};
+  const nlohmann::json free = json_of(words);
+  CHECK(free["rows"].get<std::string>().starts_with("stages 4 per_step 4 steps 1 clip 1 tied 0,3"));
+  CHECK(free["kept"][0] > 1e8);
+  CHECK(free["bound"] > 0.01);
+  CHECK(free["schedule"]["seconds"] >= free["seconds"]);
+  const std::string half = std::to_string(free["kept"][0].get<double>() / 2);
+  const nlohmann::json limited = json_of(words + Words{"--most", half});
+  CHECK(limited["kept"][0] <= free["kept"][0].get<double>() / 2);
+  CHECK(limited["seconds"] > free["seconds"]);
+  CHECK_THAT(lowered(words), Contains("Rnv1@"));
+  check_refused(words + Words{"--most", "1e6"}, "let it keep at least that");
+}
+
 TEST_CASE("plan rows and plan order refuse what can't be in one line") {
   check_refused({"plan", "order"}, "give --stages N, or --place with the rank of each stage");
   check_refused({"plan", "rows", "--stages", "4", "--priorities", "B,I,F,W"},

@@ -52,11 +52,14 @@ OrderTask random_task(std::mt19937& random, int most_stages, int most_microbatch
     task.place.insert(task.place.begin() + below(task.stages()), below(ranks));
   task.microbatches = 1 + below(most_microbatches);
   task.split = below(2) == 0;
-  task.costs = {.forward = {}, .backward = {}, .latency = 0.5 * below(3)};
+  task.costs = {.forward = {}, .backward = {}, .bandwidth = 4, .activation_bytes = {}};
+  const bool has_messages = below(2) == 0;
+  task.costs.latency = has_messages ? 0.5 : 0;
   task.kept.clear();
   for (int stage = 0; stage < task.stages(); ++stage) {
     task.costs.forward.push_back(1 + below(3));
     task.costs.backward.push_back(2 + below(4));
+    task.costs.activation_bytes.push_back(has_messages ? below(5) : 0);
     task.kept.push_back(1 + below(2));
   }
   if (below(4) > 0) task.most.assign(ranks, below(3));
@@ -104,7 +107,8 @@ TEST_CASE("order: rules of schedules list their rows", "[order]") {
     for (const double backward : {1.0, 2.0, 3.0}) {
       CAPTURE(ranks, microbatches, backward);
       const Layout layout{.stages = ranks, .microbatches = microbatches};
-      OrderTask task{one_each(ranks), microbatches, false, costs_of(1, backward)};
+      OrderTask task{
+          .place = one_each(ranks), .microbatches = microbatches, .costs = costs_of(1, backward)};
       auto listed = [&](const char* letters, const std::vector<int>& ahead) {
         return completed(list_order(task, letters, ahead));
       };
@@ -173,9 +177,9 @@ TEST_CASE("order: stages that differ take less than in any schedule", "[order]")
 
 TEST_CASE("order: of small updates the search finds the shortest of all orders", "[order]") {
   std::mt19937 random(2);
-  int above = 0;
-  for (int i = 0; i < 60; ++i) {
-    OrderTask task = random_task(random, 3, 3);
+  int searched = 0;
+  for (int i = 0; i < 80; ++i) {
+    const OrderTask task = random_task(random, 3, 3);
     if (task.stages() * task.microbatches * (task.split ? 3 : 2) > 12) continue;
     CAPTURE(i, task.place, task.kept, task.most, task.microbatches, task.split);
     const std::vector<Stream> streams = streams_of(task);
@@ -183,10 +187,11 @@ TEST_CASE("order: of small updates the search finds the shortest of all orders",
     const FoundOrder found = search_order(task, 1000);
     CHECK(found.bound <= least * (1 + 1e-9));
     CHECK(found.seconds >= least * (1 - 1e-9));
-    CHECK_THAT(found.seconds, WithinRel(least, 0.1));
-    above += found.seconds > least * (1 + 1e-9);
+    // Messages can wait for each other, which only the simulator knows.
+    CHECK_THAT(found.seconds, WithinRel(least, task.costs.latency > 0 ? 0.1 : 1e-9));
+    ++searched;
   }
-  CHECK(above <= 2);  // messages that wait for each other, which only the simulator knows
+  CHECK(searched > 20);
 }
 
 TEST_CASE("order: a search gives the same again, and its progress ends", "[order]") {
