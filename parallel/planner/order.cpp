@@ -28,10 +28,14 @@ Plan OrderTask::empty() const {
 }
 
 void check(const OrderTask& task) {
-  constexpr std::size_t most_streams = 1 << 16;
-  PG_CHECK(task.place.size() < most_streams / 3 && task.ranks() <= task.stages(), task.stages(),
-           " stages on ", task.ranks(), " ranks: every rank needs a stage, and at ", "most ",
-           most_streams / 3, " stages are possible");
+  constexpr int most_stages = 1024, most_forwards = 1 << 16;
+  PG_CHECK(task.stages() > 0 && task.stages() <= most_stages && task.microbatches > 0 &&
+               task.microbatches <= most_forwards / task.stages(),
+           task.stages(), " stages and ", task.microbatches, " microbatches: an order has at ",
+           "least 1 of each, and at most ", most_stages, " stages and ", most_forwards,
+           " forwards");
+  PG_CHECK(task.ranks() <= task.stages(), task.stages(), " stages on ", task.ranks(),
+           " ranks: every rank needs a stage");
   check(task.costs, task.empty());
   PG_CHECK(task.kept.size() == 1 || std::ssize(task.kept) == task.stages(), task.kept.size(),
            " values of what stages keep for ", task.stages(), " stages: give one, or one for each");
@@ -89,8 +93,7 @@ PartialOrder::PartialOrder(const OrderTask& task, const std::vector<Stream>& str
 bool PartialOrder::fits(const Stream& forward) const {
   const double most = task_->most_of(forward.rank);
   if (most == never) return true;
-  std::vector<std::array<int, 3>>
-      held;  // of each stage on the rank: it, its cells that keep and free
+  std::vector<std::array<int, 3>> held;  // the rank's stages, with their cells that keep and free
   const int frees = static_cast<int>(streams_->size()) - task_->stages();
   int micro = done_[forward.stage];
   for (int stage = 0; stage < task_->stages(); ++stage) {

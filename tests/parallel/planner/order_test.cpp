@@ -234,6 +234,8 @@ TEST_CASE("order: what can't be is refused with what suffices", "[order]") {
   CHECK_THROWS_WITH(list_order(task, "IFW", {1, 2, 3}), Contains("3 values of how far"));
   task.place = {0, 2, 2, 2};
   CHECK_THROWS_WITH(list_order(task, "IFW"), Contains("no stage lies on rank 1"));
+  task.place.assign(1025, 0);
+  CHECK_THROWS_WITH(list_order(task, "IFW"), Contains("at most 1024 stages and 65536 forwards"));
   task.place = {0, 4};
   CHECK_THROWS_WITH(list_order(task, "IFW"), Contains("2 stages on 5 ranks"));
 }
