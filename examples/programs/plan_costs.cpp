@@ -2,7 +2,10 @@
 // Chapter 06.
 #include "examples/programs/plan_costs.h"
 
+#include <nlohmann/json.hpp>
+
 #include "examples/programs/plan_flags.h"
+#include "examples/programs/program.h"
 #include "nn/checkpoint/file.h"
 
 namespace plangrad::examples {
@@ -36,6 +39,21 @@ Costs costs_of(const Json& found) {
   return costs;
 }
 
+/// The text of the run, and how it is cut into tokens, as words of a command that a shell takes.
+std::string data_words(const Json& flags) {
+  std::string words;
+  for (const char* name : {"--data", "--vocab"}) {
+    std::string file = flags.value(name, "");
+    if (file.empty()) continue;
+    for (std::size_t at = 0; (at = file.find('\'', at)) != file.npos; at += 4)
+      file.replace(at, 1, "'\\''");
+    const bool is_plain = file.find_first_of(" \t\n'\"\\$`&|;<>()*?[]#~!{}") == file.npos;
+    const char* quote = is_plain ? "" : "'";
+    words += text(' ', name, ' ', quote, file, quote);
+  }
+  return printable(words);
+}
+
 RunCosts read(const std::filesystem::path& folder, const std::string& model) {
   const std::string file = (folder / "summary.json").string();
   PG_CHECK(std::filesystem::is_regular_file(file), "this is not the folder of a run, which has a ",
@@ -49,10 +67,17 @@ RunCosts read(const std::filesystem::path& folder, const std::string& model) {
   PG_CHECK(flags.value("--prune", 0.0) == 0, "the run prunes; costs are those of runs without");
   const Layout layout = ScheduleFlags{saved_spec(flags)}.found();
   PlannedModel planned = model_of(model, file, config);
-  const MeasuredSeconds seconds(
-      Training(planned.layers, layout.stages, layout.cuts), costs_of(summary["costs"]),
-      flags.at("--batch").get<int>() / layout.per_step(), layout.zero > 0 ? layout.width : 1);
-  return {std::move(planned), seconds, flags, summary.at("ranks").get<int>()};
+  const int batch = flags.at("--batch").get<int>();
+  PG_CHECK(batch >= layout.per_step(), "its summary.json is damaged");
+  const MeasuredSeconds seconds(Training(planned.layers, layout.stages, layout.cuts),
+                                costs_of(summary["costs"]), batch / layout.per_step(),
+                                layout.zero > 0 ? layout.width : 1);
+  return {std::move(planned),
+          seconds,
+          flags.at("--dtype").get<std::string>(),
+          batch,
+          summary.at("ranks").get<int>(),
+          data_words(flags)};
 }
 
 }  // namespace

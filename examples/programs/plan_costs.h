@@ -4,7 +4,6 @@
 #pragma once
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "parallel/planner/stage_seconds.h"
@@ -14,8 +13,9 @@ namespace plangrad::examples {
 struct RunCosts {
   parallel::PlannedModel model;
   parallel::MeasuredSeconds seconds;
-  nlohmann::json flags;  ///< of the run
-  int ranks = 1;
+  std::string dtype;
+  int batch = 1, ranks = 1;
+  std::string data;  ///< words of a command: its text, and how that is cut into tokens
 };
 
 /// Reads the folder of a run.

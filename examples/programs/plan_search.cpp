@@ -29,7 +29,8 @@ void SearchFlags::add_flags(CLI::App& app) {
                    fmt::format("{}", fmt::join(planned_models(), ", "))));
   flags.words("--costs", costs, "RUN",
               "the folder of a finished run of the model: the seconds that its computations took, "
-              "divided among layers by their arithmetic, count instead of the machine's rates");
+              "divided among layers by their arithmetic, for each example, count instead of the "
+              "machine's rates");
   flags.words("--machine", machine, "NAME", "where, or a file with a machine's text")->required();
   flags.whole("--devices", devices, 1,
               "devices; plans may leave some idle (default: 1, or as many ranks as RUN has)");
@@ -69,7 +70,7 @@ struct Search {
   Machine machine;
   CostSettings settings;
   std::optional<MeasuredSeconds> run;
-  std::string data = "my.txt";  ///< of the command
+  std::string data = " --data my.txt";  ///< words of the command
 };
 
 /// Takes from the run what no flag says.
@@ -82,14 +83,13 @@ Search search_of(SearchFlags& flags) {
     search.model = planned_model(flags.model);
   } else {
     RunCosts run = run_costs(flags.costs, flags.model);
-    const auto dtype = run.flags.at("--dtype").get<std::string>();
-    PG_CHECK(flags.dtype.empty() || flags.dtype == dtype, "--dtype ", flags.dtype, ": --costs ",
-             flags.costs, " is a run in ", dtype);
-    flags.dtype = dtype;
-    if (flags.batch == 0) flags.batch = run.flags.at("--batch").get<int>();
+    PG_CHECK(flags.dtype.empty() || flags.dtype == run.dtype, "--dtype ", flags.dtype, ": --costs ",
+             flags.costs, " is a run in ", run.dtype);
+    flags.dtype = run.dtype;
+    if (flags.batch == 0) flags.batch = run.batch;
     if (flags.devices == 0) flags.devices = run.ranks;
     if (flags.model.empty()) flags.model = flags.costs;
-    search.data = run.flags.value("--data", search.data);
+    search.data = run.data;
     search.model = std::move(run.model);
     search.run = std::move(run.seconds);
     search.machine.host_seconds = 0;  // the run's times contain them
@@ -216,8 +216,8 @@ Json SearchFlags::run() const {
            excess_of(json["nearest"], machine.memory));
   for (const Found& found : result.best) json["best"].push_back(row(found));
   // Predictions are those of updates that do not wait for a norm.
-  json["command"] = command_of(model.program, {json["shape"], json["best"][0]["flags"]}) +
-                    " --clip 0 --data " + data;
+  json["command"] =
+      command_of(model.program, {json["shape"], json["best"][0]["flags"]}) + " --clip 0" + data;
   return json;
 }
 
