@@ -62,6 +62,8 @@ TEST_CASE("plan order takes seconds and bytes from a model and a machine") {
   CHECK(limited["seconds"] > free["seconds"]);
   CHECK_THAT(lowered(words), Contains("Rnv1@"));
   check_refused(words + Words{"--most", "1e6"}, "let it keep at least that");
+  const Words two = words + Words{"--stages", "2"};
+  CHECK(json_of(two + Words{"--cuts", "10"})["kept"][0] > json_of(two)["kept"][0]);
 }
 
 TEST_CASE("plan rows and plan order refuse what can't be in one line") {
