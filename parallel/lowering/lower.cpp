@@ -65,7 +65,9 @@ bool Lowering::ready(int rank, const Instruction& x) const {
 void Lowering::starts(int rank, const Instruction& x) {
   send_held();
   if (makes_version(x) && in_ring(x.stage)) visit_next(x.stage, x.version, rank);
-  if (makes_version(x) && plan_.sharded > 0) ++steps_made_[{x.version, x.stage}];
+  if (makes_version(x) && plan_.sharded > 0 &&
+      ++steps_made_[{x.version, x.stage}] == holders_[x.stage].size())
+    stepped_.insert({x.version, x.stage});
   if (begins_pass(x) || (plan_.drift > 0 && goes_back(x))) gather_stepped();
   homes_.hand_over(rank, x);
   out_.rows[rank].push_back(x);

@@ -66,9 +66,7 @@ bool Lowering::stepped_everywhere(const Instruction& x) const {
 /// Gathers weights that all holders have stepped, in the order in which their readers need them.
 void Lowering::gather_stepped() {
   if (plan_.sharded == 3) return;
-  for (const auto& [made, ranks] : steps_made_) {
-    auto [version, stage] = made;
-    if (ranks < holders_[stage].size() || !gathered_.insert(made).second) continue;
+  for (const auto& [version, stage] : std::exchange(stepped_, {})) {
     int group = group_of(out_, holders_[stage]);
     for (int rank : holders_[stage])
       out_.rows[rank].push_back(on_weights(Op::gather, stage, version, group));

@@ -190,7 +190,7 @@ class Lowering : public Walk {
 
   std::vector<int> tied_versions_;
   std::map<Cell, std::size_t> steps_made_;          // by (version, stage): number of ranks
-  std::set<Cell> gathered_;                         // (version, stage)
+  std::set<Cell> stepped_;                          // by all, and not gathered: (version, stage)
   std::map<Cell, RingSum> ring_;                    // by (stage, version)
   std::set<Cell> summed_;                           // finished sums (stage, version)
   std::set<std::pair<Cell, int>> has_sum_;          // in a ring: (finished sum, rank that has it)
