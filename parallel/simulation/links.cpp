@@ -13,13 +13,6 @@ namespace {
 
 constexpr double never = std::numeric_limits<double>::infinity();
 
-bool is_within_host(const Link& link) { return link.reach < Reach::bus; }
-
-/// Whether a message uses such a link on its way out, and another one on its way in.
-bool has_two_ends(const Link& link) {
-  return link.reach != Reach::pair && link.reach != Reach::host;
-}
-
 }  // namespace
 
 bool Topology::shares_links() const {
@@ -44,26 +37,18 @@ Traffic::Traffic(Topology topology) : topology_(std::move(topology)) { check(top
 Traffic::Flow& Traffic::flow_of(const Pair& pair) {
   const auto [found, is_new] = flows_.try_emplace(pair, Flow{pair});
   Flow& flow = found->second;
-  const int devices[] = {topology_.device(pair.first), topology_.device(pair.second)};
-  const int hosts[] = {topology_.host(pair.first), topology_.host(pair.second)};
-  if (!is_new || devices[0] == devices[1]) return flow;
-  for (std::size_t place = 0; place < topology_.links.size(); ++place) {
-    const Link& link = topology_.links[place];
-    if (is_within_host(link) != (hosts[0] == hosts[1])) continue;
-    flow.latency += link.latency;
-    const bool of_host = link.reach == Reach::host || link.reach == Reach::card;
-    for (int way = 0; way <= (has_two_ends(link) ? 1 : 0); ++way) {
-      const std::array<int, 4> key{static_cast<int>(place), link.one_way ? 0 : way,
-                                   of_host ? hosts[way] : devices[way],
-                                   link.reach == Reach::pair ? devices[1] : 0};
-      const auto [number, added] = numbers_.try_emplace(key, static_cast<int>(users_.size()));
-      if (added) {
-        bandwidths_.push_back(link.bandwidth);
-        users_.emplace_back();
-      }
-      flow.links.push_back(number->second);
+  if (!is_new) return flow;
+  int counted = -1;  // the entry whose latency is added
+  topology_.for_each_link(pair.first, pair.second, [&](const Link& link, const LinkUse& use) {
+    if (use.place != counted) flow.latency += link.latency;
+    counted = use.place;
+    const auto [number, added] = numbers_.try_emplace(use, static_cast<int>(users_.size()));
+    if (added) {
+      bandwidths_.push_back(link.bandwidth);
+      users_.emplace_back();
     }
-  }
+    flow.links.push_back(number->second);
+  });
   return flow;
 }
 
