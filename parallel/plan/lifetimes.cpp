@@ -22,7 +22,8 @@ std::vector<std::set<int>> held_stages(const Plan& plan) {
   const std::vector<int> tied = tied_versions(plan);
   for (int rank = 0; rank < plan.ranks(); ++rank)
     for (const Instruction& x : plan.rows[rank])
-      for (auto [stage, version] : weights_read(plan, tied, x)) held[rank].insert(stage);
+      if (is_compute(x) || x.what == Value::weights)
+        for (auto [stage, version] : weights_read(plan, tied, x)) held[rank].insert(stage);
   return held;
 }
 

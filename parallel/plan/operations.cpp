@@ -87,6 +87,7 @@ bool is_named_fully(const Instruction& x) {
 std::vector<Name> needs(const Plan& plan, const std::vector<int>& tied_versions,
                         const Instruction& x) {
   std::vector<Name> names;
+  names.reserve(4);
   switch (x.op) {
     case Op::forward:
       if (x.stage > 0) names.push_back({activation, x.stage - 1, x.micro});

@@ -119,37 +119,38 @@ double Traffic::soonest(int rank) const {
 /// and so on. The link with the least for each flow sets the rate of its flows, and what they leave
 /// of other links is shared by the rest.
 void Traffic::share(const Flow& changed, double now) {
-  struct Rest {
-    double bandwidth;
-    int flows;
+  std::vector<int>& links = reached_links_;
+  std::vector<Flow*>& flows = reached_flows_;  // without a new rate
+  links.clear(), flows.clear();
+  rest_.resize(users_.size());
+  auto reach = [&](const std::vector<int>& more) {
+    for (int link : more)
+      if (rest_[link].flows < 0) {
+        rest_[link] = {bandwidths_[link], static_cast<int>(users_[link].size())};
+        links.push_back(link);
+      }
   };
-  std::map<int, Rest> rest;  // by link
-  std::vector<int> reached = changed.links;
-  std::vector<Flow*> flows;  // without a new rate
-  while (!reached.empty()) {
-    const int link = reached.back();
-    reached.pop_back();
-    const Rest whole{bandwidths_[link], static_cast<int>(users_[link].size())};
-    if (!rest.try_emplace(link, whole).second) continue;
-    for (Flow* flow : users_[link]) {
-      if (!std::exchange(flow->reached, true)) flows.push_back(flow);
-      reached.insert(reached.end(), flow->links.begin(), flow->links.end());
-    }
-  }
+  reach(changed.links);
+  for (std::size_t i = 0; i < links.size(); ++i)
+    for (Flow* flow : users_[links[i]])
+      if (!std::exchange(flow->reached, true)) {
+        flows.push_back(flow);
+        reach(flow->links);
+      }
+  std::ranges::sort(links);
   while (!flows.empty()) {
-    auto part = [](const auto& each) {
-      const Rest& left = each.second;
+    auto part = [&](int each) {
+      const Rest& left = rest_[each];
       return left.flows > 0 ? std::max(left.bandwidth, 0.0) / left.flows : never;
     };
-    const auto least = std::ranges::min_element(rest, {}, part);
-    const double rate = part(*least);
-    const int link = least->first;
+    const int link = *std::ranges::min_element(links, {}, part);
+    const double rate = part(link);
     std::erase_if(flows, [&](Flow* flow) {
       if (std::ranges::find(flow->links, link) == flow->links.end()) return false;
       flow->reached = false;
       for (int used : flow->links) {
-        if (rate < never) rest[used].bandwidth -= rate;
-        --rest[used].flows;
+        if (rate < never) rest_[used].bandwidth -= rate;
+        --rest_[used].flows;
       }
       if (flow->rate == rate) return true;
       flow->left = std::max(0.0, flow->left - flow->rate * (now - flow->since));
@@ -159,6 +160,7 @@ void Traffic::share(const Flow& changed, double now) {
       return true;
     });
   }
+  for (int link : links) rest_[link] = {};
 }
 
 }  // namespace plangrad::parallel

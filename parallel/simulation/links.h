@@ -129,6 +129,13 @@ class Traffic {
   std::vector<std::vector<Flow*>> users_;             // by link
   std::set<std::tuple<double, Pair, Flow*>> active_;  // by when they are out
   std::multiset<Arrival> arriving_;
+  struct Rest {
+    double bandwidth = 0;
+    int flows = -1;  // without a rate; less than 0: the link is not reached
+  };
+  std::vector<Rest> rest_;  // by link; used by share(), as what follows
+  std::vector<int> reached_links_;
+  std::vector<Flow*> reached_flows_;
 };
 
 }  // namespace plangrad::parallel

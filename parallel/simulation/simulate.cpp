@@ -27,8 +27,9 @@ class Walk {
 
   /// Visits every event after all that it waits for; those that never happen, and what waits for
   /// them, stay pending.
-  EventTimes run(const Costs& costs) && {
-    auto& [pending, cause, start, end] = result_;
+  EventTimes run(const Costs& costs) const {
+    EventTimes result = result_;
+    auto& [pending, cause, start, end] = result;
     Ends ends(plan_, events_, costs);
     for (int event = 0; event < events_.size(); ++event) {
       if (!events_.happens[event]) ++pending[event];
@@ -43,7 +44,7 @@ class Walk {
         if (--pending[later] == 0) ends.begin(later, start[later]);
       }
     }
-    return std::move(result_);
+    return result;
   }
 
  private:
@@ -105,16 +106,40 @@ Timeline simulate(const VerifiedPlan& plan, const Costs& costs) {
   return simulate_unverified(plan.plan(), costs);
 }
 
-Timeline simulate_unverified(const Plan& plan, const Costs& costs) {
+struct Simulation::Graph {
+  explicit Graph(Plan of) : plan(std::move(of)), events(events_of(plan, pair_up(plan))) {}
+  const Plan plan;
+  const Events events;
+  const Walk walk{plan, events};
+};
+
+Simulation::Simulation(Plan plan) {
   check_shape(plan);
+  graph_ = std::make_unique<const Graph>(std::move(plan));
+}
+Simulation::~Simulation() = default;
+
+const Plan& Simulation::plan() const { return graph_->plan; }
+
+EventTimes Simulation::times(const Costs& costs) const {
+  const auto& [plan, events, walk] = *graph_;
   check(costs, plan);
-  if (plan.in_flight > 0) return simulate_unverified(in_order(plan, costs), costs);
-  const Events events = events_of(plan, pair_up(plan));
-  const EventTimes times = run_events(plan, events, costs);
+  EventTimes times = walk.run(costs);
   for (int cell = 0; cell < events.size(); ++cell)
     PG_CHECK(times.pending[events.of[cell]] == 0, "simulate: the plan blocks:\n",
              mark(plan, events.rank_of(cell), events.index_of(cell)));
-  return timeline_of(plan, events, times, costs);
+  return times;
+}
+
+Timeline Simulation::timeline(const EventTimes& times, const Costs& costs) const {
+  return timeline_of(graph_->plan, graph_->events, times, costs);
+}
+
+Timeline simulate_unverified(const Plan& plan, const Costs& costs) {
+  check_shape(plan);
+  check(costs, plan);
+  const Simulation simulation(in_order(plan, costs));
+  return simulation.timeline(simulation.times(costs), costs);
 }
 
 }  // namespace plangrad::parallel

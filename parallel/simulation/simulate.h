@@ -36,6 +36,27 @@ Plan in_order(const Plan& plan, const Costs& costs);
 /// source: tutorial 06
 Timeline simulate(const VerifiedPlan& plan, const Costs& costs);
 
+struct EventTimes;  // events.h
+
+/// A plan whose cells wait for each other in the order of the rows, which is found once. It can be
+/// simulated at several costs.
+class Simulation {
+ public:
+  /// plan: may break the verifier's rules. throws: Error if a cell makes no sense
+  explicit Simulation(Plan plan);
+  ~Simulation();
+
+  const Plan& plan() const;
+  /// throws: Error as simulate_unverified()
+  EventTimes times(const Costs& costs) const;
+  /// The timeline of these times, which were found at these costs.
+  Timeline timeline(const EventTimes& times, const Costs& costs) const;
+
+ private:
+  struct Graph;
+  std::unique_ptr<const Graph> graph_;
+};
+
 /// Simulates a plan that may break the verifier's rules.
 /// throws: Error, also if the plan can't run to its end
 Timeline simulate_unverified(const Plan& plan, const Costs& costs);
