@@ -107,8 +107,8 @@ Json shape_of(const PlannedModel& model) {
 }
 
 /// The flags that train a plan.
-Json flags_of(const Candidate& plan, Evaluation& evaluation, const SearchFlags& flags,
-              DType dtype) {
+Json flags_of(const Found& found, Evaluation& evaluation, const SearchFlags& flags, DType dtype) {
+  const Candidate& plan = found.candidate;
   const Layout& layout = plan.layout;
   PlanSpec spec{.schedule = plan.schedule};
   spec.layout = {.stages = layout.stages,
@@ -119,7 +119,7 @@ Json flags_of(const Candidate& plan, Evaluation& evaluation, const SearchFlags& 
   if (plan.by_seconds) spec.layout.cuts = evaluation.cuts(plan), spec.given.insert("cuts");
   Json all{{"--batch", flags.batch}, {"--dtype", name_of(dtype)}};
   save_fields(spec, all);
-  if (layout.width > 1) all["--reduction"] = "ring";
+  if (layout.width > 1) all["--reduction"] = name_of(found.reduction);
   if (flags.prune > 0) all["--prune"] = flags.prune, all["--samo"] = true;
   return all;
 }
@@ -142,7 +142,7 @@ Json to_json(const Found& found, Evaluation& evaluation, const SearchFlags& flag
             {"bytes", found.bytes},
             {"rank", found.peak.rank}};
   json["cuts"] = evaluation.cuts(plan);
-  json["flags"] = flags_of(plan, evaluation, flags, dtype);
+  json["flags"] = flags_of(found, evaluation, flags, dtype);
   if (found.peak.cell >= 0) json["cell"] = print(found.peak.during);
   for (int kind = 0; kind < memory_kinds; ++kind)
     if (const double bytes = found.peak.level.bytes[kind]; bytes > 0)
@@ -237,7 +237,7 @@ std::vector<std::size_t> places_of(const Json& plans) {
 std::string row_of(const Json& plan, std::size_t place) {
   const Json& shares = plan["shares"];
   const auto percent = [&](const char* key) {
-    return fmt::format("{:.0f}%", 100 * shares[key].get<double>());
+    return fmt::format("{:.0f}%", 100 * std::max(0.0, shares[key].get<double>()));
   };
   return fmt::format(
       "{:<3}{:>9.4g}{:>10}{:>10}{:>10}{:>6}  {:<15}{:<10}{:>4}  {:<9}{:>10}{:>10}"

@@ -16,6 +16,8 @@
 #include "parallel/planner/stage_seconds.h"
 #include "parallel/schedules/schedule.h"
 #include "parallel/simulation/breakdown.h"
+#include "parallel/simulation/events.h"
+#include "parallel/simulation/simulate.h"
 
 namespace plangrad::parallel {
 
@@ -33,17 +35,18 @@ struct Candidate {
 
 struct Found {
   Candidate candidate;
-  double bound = 0;      ///< seconds that an update takes at least
-  double seconds = 0;    ///< of an update, simulated
-  Peak peak = {};        ///< of the rank of a replica that has the most
-  double bytes = 0;      ///< at that peak
-  TimeParts parts = {};  ///< seconds of all ranks of a replica; sums over replicas are `collective`
+  double bound = 0;                                 ///< seconds that an update takes at least
+  double seconds = 0;                               ///< of an update, simulated
+  AllReduce reduction = AllReduce::scatter_reduce;  ///< of those that a run can choose, the fastest
+  Peak peak = {};                                   ///< of the rank of a replica that has the most
+  double bytes = 0;                                 ///< at that peak
+  TimeParts parts = {};                             ///< seconds of all ranks of a replica
 };
 
 /// Evaluates candidates of one model, of one dtype, on one machine.
 /// One replica is simulated, as the others do the same at the same time: its messages have a part
-/// of the links (stage_seconds.h), and each stage's sum over replicas comes before its update,
-/// while the rank waits. ZeRO sends parts of the sum one way and of the weights back.
+/// of the links (stage_seconds.h). Its sums and ZeRO's gathers are as long as those of all replicas,
+/// by the lists of the fastest reduction; they share links with messages, while ranks compute on.
 /// Of many microbatches two shorter plans are simulated, since what one more takes is the same from
 /// some number on; and of schedules whose updates overlap, plans of several updates.
 class Evaluation {
@@ -62,7 +65,7 @@ class Evaluation {
   /// Seconds that an update takes at least: the busiest rank's work, what must precede and follow
   /// it in a pipeline that drains, and an update with its sum. No message is exposed.
   double bound(const Candidate& candidate);
-  /// A bound that also knows messages: a host's card must carry them all, and of K microbatches
+  /// A bound that also knows messages: a host's card must carry them and sums, and of K microbatches
   /// that are between their forward and their backward on the first stage at once each takes at
   /// least L, so that m of them take at least m L / K. It takes longer, as K is counted in a plan.
   /// source: Little 1961
@@ -72,7 +75,7 @@ class Evaluation {
   /// Simulates a candidate. Its memory has no bytes if it takes longer than `most` seconds.
   ///   with_parts: also divides its time
   Found simulated(const Candidate& candidate, double most = endless, bool with_parts = false);
-  /// Simulates all microbatches one by one, where simulated() extends shorter plans.
+  /// Simulates all microbatches of all replicas, where simulated() extends shorter plans of one.
   Found simulated_in_full(const Candidate& candidate);
 
  private:
@@ -87,27 +90,52 @@ class Evaluation {
   };
   struct Run {
     Length length;
-    Plan plan;
-    Timeline timeline;
+    std::shared_ptr<const Simulation> simulation;
+    EventTimes times;
   };
 
+  /// Ranks that share the optimizer's state of a stage.
+  static int shards(const Layout& layout) { return layout.zero > 0 ? layout.width : 1; }
+  double weight_bytes(const StageCosts& stage) const {
+    return static_cast<double>(stage.bytes.stored * size_of(settings_.dtype));
+  }
+  double sum_bytes(const StageCosts& stage) const {
+    return static_cast<double>(stage.bytes.stored * size_of(gradient_dtype(settings_.dtype)));
+  }
   const Stages& stages(const Candidate& candidate);
   Stages stages(int count, const CostSettings& settings);
   CostSettings settings_of(const Candidate& candidate) const;
   struct Traits {
-    bool overlaps = false;  ///< one more update takes less than the first
-    bool splits = false;    ///< backwards have two parts
+    bool overlaps = false;   ///< one more update takes less than the first
+    bool splits = false;     ///< backwards have two parts
+    bool keeps_one = false;  ///< version of the weights
   };
   const Traits& traits(const Candidate& candidate);
+  double bound(const Candidate& candidate, const std::vector<double>& messages);
   int most_in_flight(const Candidate& candidate);
-  std::vector<double> sum_seconds(const Candidate& candidate);
-  Costs costs(const Candidate& candidate);
+  /// Sums and gathers over replicas.
+  struct Sums {
+    AllReduce how = AllReduce::scatter_reduce;
+    std::vector<double> reduce = {}, gather = {};  ///< seconds by stage
+    std::vector<std::vector<int>> ranks = {};      ///< of a replica, by stage, that have it
+  };
+  const Sums& sums(const Candidate& candidate);
+  Sums fastest_sums(const Candidate& candidate);
+  static Replicas replicas_of(const Candidate& candidate) {
+    return {candidate.packing, candidate.layout.width, candidate.depth()};
+  }
+  SumSeconds group_seconds(const Candidate& candidate, const std::vector<int>& ranks, AllReduce how,
+                           ListMaker list);
+  void add_partners(Costs& costs, Topology& links, const Candidate& candidate);
+  Plan replica_plan(const Candidate& candidate, Layout layout);
+  Costs costs(const Candidate& candidate, bool whole);
   std::vector<Length> lengths(const Candidate& candidate, bool all);
-  Run run(const Candidate& candidate, const Length& length, const Costs& costs);
-  void add_peaks(const Run& run, const Candidate& candidate, std::vector<Peak>& peaks);
-  TimeParts parts_of(const Run& run, const Candidate& candidate);
+  std::shared_ptr<const Simulation> simulation_of(const Candidate& candidate, const Length& length,
+                                                  const Costs& costs, bool whole);
+  void add_peaks(const Plan& plan, const Timeline& timeline, double factor,
+                 const Candidate& candidate, std::vector<Peak>& peaks);
   Found combined(const Candidate& candidate, const std::vector<Length>& lengths, double most,
-                 bool with_parts);
+                 bool with_parts, bool whole);
 
   const PlannedModel model_;
   const Machine machine_;
@@ -118,6 +146,14 @@ class Evaluation {
   std::map<std::pair<int, int>, std::vector<double>> cuts_;  // by seconds, by stages and examples
   std::map<std::string, Traits> traits_;                     // by schedule
   std::map<std::tuple<std::string, int, int>, int> in_flight_;  // by schedule, stages, microbatches
+  std::map<std::tuple<std::vector<double>, int, int, Packing, bool, std::optional<Placement>>, Sums>
+      sums_;  // by cuts, width, depth, packing, whether in parts, and placement
+  std::map<std::tuple<std::vector<int>, AllReduce, ListMaker>, SumSeconds>
+      group_seconds_;  // by hosts of the members, counted from the first one's
+  std::map<std::tuple<std::string, int, int, int, int, bool, bool>,
+           std::shared_ptr<const Simulation>>
+      simulations_;  // by schedule, stages, microbatches, updates, ZeRO, recomputation, replicas
+  std::size_t cells_ = 0;  // of these simulations
 };
 
 }  // namespace plangrad::parallel

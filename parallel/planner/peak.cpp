@@ -59,7 +59,8 @@ void add_codec(Sizes& sizes, const StageCosts& stage, const Plan& plan, int memb
 
 }  // namespace
 
-Sizes sizes_of(const ModelCosts& costs, const Plan& plan, AllReduce reduction) {
+Sizes sizes_of(const ModelCosts& costs, const Plan& plan, AllReduce reduction,
+               const std::vector<int>& of_all) {
   const int weight = static_cast<int>(size_of(costs.settings.dtype));
   const int sum = static_cast<int>(size_of(gradient_dtype(costs.settings.dtype)));
   const auto bytes = [&](std::int64_t StageBytes::*member, int element = 1) {
@@ -91,7 +92,8 @@ Sizes sizes_of(const ModelCosts& costs, const Plan& plan, AllReduce reduction) {
               .sum_element = sum,
               .optimizer_element =
                   static_cast<int>(first.optimizer / std::max<std::int64_t>(1, first.stored))};
-  const std::vector<int> members = members_of_sums(plan);
+  const std::vector<int> members = of_all.empty() ? members_of_sums(plan) : of_all;
+  sizes.shards = of_all;
   if (!plan.codec.is_none()) sizes.residual = sizes.sum_code = {};
   for (std::size_t stage = 0; stage < costs.stages.size(); ++stage) {
     const StageCosts& each = costs.stages[stage];
@@ -126,7 +128,8 @@ double gathered(const Plan& plan, int rank, const Sizes& sizes) {
   double most = 0;
   const std::vector<std::vector<int>> ranks = holders(plan);
   for (std::size_t stage = 0; stage < ranks.size(); ++stage) {
-    if (ranks[stage].size() < 2 || ranks[stage].front() != rank) continue;
+    const std::size_t parts = sizes.shards.empty() ? ranks[stage].size() : sizes.shards[stage];
+    if (parts < 2 || ranks[stage].front() != rank) continue;
     const auto of = [&](const Sizes::List& list) {
       return list.size() == 1 ? list[0] : list.at(stage);
     };

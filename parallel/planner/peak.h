@@ -25,8 +25,10 @@ struct Peak {
 
 /// The bytes of a model's stages in a plan.
 ///   reduction: how groups sum up gradients
+///   members: by stage, how many ranks add it up; empty: those of the plan
 Sizes sizes_of(const ModelCosts& costs, const Plan& plan,
-               AllReduce reduction = AllReduce::scatter_reduce);
+               AllReduce reduction = AllReduce::scatter_reduce,
+               const std::vector<int>& members = {});
 
 /// The costs, with messages and updates that take at least a moment: if all were at one time, what
 /// comes one after the other would be there at once.

@@ -1,8 +1,10 @@
-// A branch of the search is a candidate alone: bounds are so cheap that all are computed first.
+// A branch of the search is a candidate alone. The cheap bounds of all are computed first; that of
+// the one with the least is then made better, until it has no less than another's.
 // Chapter 06.
 #include "parallel/planner/search.h"
 
 #include <algorithm>
+#include <queue>
 
 namespace plangrad::parallel {
 namespace {
@@ -81,22 +83,35 @@ SearchResult search(Evaluation& evaluation, std::vector<Candidate> candidates, d
                     int keep, const Progress& progress) {
   SearchResult result;
   result.candidates = candidates.size();
-  std::vector<std::pair<double, const Candidate*>> order;
-  for (const Candidate& candidate : candidates)
-    order.emplace_back(evaluation.bound(candidate), &candidate);
-  std::ranges::stable_sort(order, {}, &std::pair<double, const Candidate*>::first);
+  struct Next {
+    double bound;
+    std::size_t place;  // among the candidates
+    bool has_messages;  // whether the bound knows them
+    auto operator<=>(const Next&) const = default;
+  };
+  std::vector<Next> bounds;
+  for (std::size_t place = 0; place < candidates.size(); ++place)
+    bounds.push_back({evaluation.bound(candidates[place]), place, false});
+  std::priority_queue order(std::greater<>(), std::move(bounds));
   std::vector<Found>& best = result.best;
   std::size_t done = 0;
-  for (const auto& [bound, candidate] : order) {
+  constexpr double rounding = 1e-9;  // of a bound that is the time
+  while (!order.empty()) {
+    const auto [bound, place, has_messages] = order.top();
+    const Candidate* candidate = &candidates[place];
+    order.pop();
     const double most = std::ssize(best) == keep ? best.back().seconds : Evaluation::endless;
-    if (bound > most) break;
-    if (progress) progress(done++, order.size());
+    if (bound > most * (1 + rounding)) break;
     const double least = evaluation.least_bytes(*candidate);
     if (memory > 0 && least > memory && result.nearest && least >= result.nearest->bytes) {
       ++result.refused;
       continue;
     }
-    if (evaluation.bound_with_messages(*candidate) > most) continue;
+    if (!has_messages) {
+      order.push({evaluation.bound_with_messages(*candidate), place, true});
+      continue;
+    }
+    if (progress) progress(done++, candidates.size());
     Found found = evaluation.simulated(*candidate, most);
     ++result.simulated;
     if (found.seconds > most) continue;
@@ -105,8 +120,8 @@ SearchResult search(Evaluation& evaluation, std::vector<Candidate> candidates, d
       if (!result.nearest || found.bytes < result.nearest->bytes) result.nearest = found;
       continue;
     }
-    const auto place = std::ranges::upper_bound(best, found.seconds, {}, &Found::seconds);
-    best.insert(place, std::move(found));
+    const auto after = std::ranges::upper_bound(best, found.seconds, {}, &Found::seconds);
+    best.insert(after, std::move(found));
     if (std::ssize(best) > keep) best.pop_back();
   }
   for (Found& found : best)

@@ -4,7 +4,7 @@
 #include "parallel/planner/stage_seconds.h"
 
 #include <algorithm>
-#include <limits>
+#include <numeric>
 
 namespace plangrad::parallel {
 
@@ -78,27 +78,28 @@ std::vector<StageSeconds> stage_seconds(const ModelCosts& costs, const MeasuredS
   return all;
 }
 
-namespace {
-
-int host_of(int device, int devices_per_host) {
-  return devices_per_host > 0 ? device / devices_per_host : 0;
+std::vector<int> Replicas::devices(const std::vector<int>& ranks) const {
+  std::vector<int> all;
+  for (int replica = 0; replica < width; ++replica)
+    for (int rank : ranks)
+      all.push_back(packing == Packing::stages ? rank * width + replica : replica * depth + rank);
+  return all;
 }
-
-}  // namespace
 
 Topology Replicas::links_of_one(const Topology& machine) const {
   const bool is_side = packing == Packing::stages;
   const int hosted = machine.devices_per_host > 0 ? machine.devices_per_host : width * depth;
+  std::vector<int> ranks(depth);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  const std::vector<int> all = devices(ranks);
   Topology links = machine;
   int most = -1;
   for (int replica = 0; replica < width; ++replica) {
-    std::vector<int> devices;
-    for (int rank = 0; rank < depth; ++rank)
-      devices.push_back(is_side ? rank * width + replica : replica * depth + rank);
+    const auto first = all.begin() + replica * depth;
     int borders = 0;
     for (int rank = 1; rank < depth; ++rank)
-      borders += host_of(devices[rank], hosted) != host_of(devices[rank - 1], hosted);
-    if (borders > most) most = borders, links.devices = devices;
+      borders += first[rank] / hosted != first[rank - 1] / hosted;
+    if (borders > most) most = borders, links.devices = {first, first + depth};
   }
   for (Link& link : links.links) {
     if (link.reach == Reach::card && is_side) link.bandwidth /= std::min(width, hosted);
@@ -108,31 +109,65 @@ Topology Replicas::links_of_one(const Topology& machine) const {
   return links;
 }
 
-double Replicas::ring_part(const Topology& machine, double bytes) const {
-  if (width == 1) return 0;
-  const bool is_side = packing == Packing::stages;
-  const int hosted = machine.devices_per_host > 0 ? machine.devices_per_host : width * depth;
-  const bool is_straight = hosted % width == 0 || width % hosted == 0;
-  const int step = is_side ? 1 : depth;
-  const bool crosses =
-      is_side ? width > hosted || (!is_straight && width * depth > hosted) : width * depth > hosted;
-  const int rings = is_side ? (is_straight ? 1 : 2) : std::min(depth, hosted);  // over a border
-  double longest = 0;
-  for (const bool is_between : {false, true}) {
-    if (is_between ? !crosses : step >= hosted) continue;
-    double rate = std::numeric_limits<double>::infinity(), latency = 0;
-    for (const Link& link : machine.links) {
-      if ((link.reach == Reach::bus || link.reach == Reach::card) != is_between) continue;
-      double users = 1;
-      if (link.reach == Reach::card) users = rings;
-      if (link.reach == Reach::host) users = std::min(hosted, width * depth);
-      if (link.one_way && link.reach != Reach::host) users *= 2;
-      rate = std::min(rate, link.bandwidth / users);
-      latency += link.latency;
-    }
-    longest = std::max(longest, latency + bytes / width / rate);
+namespace {
+
+/// What the busiest link of a round carries, in seconds for a byte of the sum.
+class Loads {
+ public:
+  Loads(const Topology& machine, int devices)
+      : machine_(machine), devices_(devices), loads_(2 * devices * machine.links.size(), 0) {}
+
+  /// A message of this share of the sum. Those of one pair come one after another.
+  void add(int from, int to, double share) {
+    double latency = 0;
+    int counted = -1;
+    pair_ = from == last_.first && to == last_.second ? pair_ + share : share;
+    last_ = {from, to};
+    machine_.for_each_link(from, to, [&](const Link& link, const LinkUse& use) {
+      double& load = loads_[2 * (use.place * devices_ + use.owner) + use.way];
+      load += share;
+      longest_ = std::max(longest_, (link.reach == Reach::pair ? pair_ : load) / link.bandwidth);
+      if (std::exchange(counted, use.place) != use.place) latency += link.latency;
+    });
+    latency_ = std::max(latency_, latency);
   }
-  return (width - 1) * longest;
+  double longest() const { return longest_; }
+  double latency() const { return latency_; }
+
+ private:
+  const Topology& machine_;
+  const int devices_;
+  std::vector<double> loads_;  // by place, owner and way
+  std::pair<int, int> last_ = {-1, -1};
+  double pair_ = 0, longest_ = 0, latency_ = 0;
+};
+
+}  // namespace
+
+SumSeconds sum_seconds(const Topology& machine, const std::vector<int>& group, AllReduce how,
+                       ListMaker list) {
+  SumSeconds all;
+  const int members = static_cast<int>(group.size());
+  if (members == 1) return all;
+  Summing summing{how};
+  for (int device : group) summing.hosts.push_back(machine.host(device));
+  std::vector<Loads> rounds;
+  std::size_t alike = 1;
+  for (int member = 0; member < members; ++member) {
+    const Collective own = list(summing, member, members);
+    if (how == AllReduce::ring) alike = own.rounds.size();
+    for (std::size_t round = 0; round < own.rounds.size() / alike; ++round) {
+      if (round == rounds.size()) rounds.emplace_back(machine, 1 + std::ranges::max(group));
+      for (const Exchange& each : own.rounds[round])
+        if (each.action == Exchange::Action::send)
+          rounds[round].add(group[member], group[each.peer], 1.0 / own.chunks);
+    }
+  }
+  for (const Loads& round : rounds) {
+    all.per_byte += static_cast<double>(alike) * round.longest();
+    all.latency += static_cast<double>(alike) * round.latency();
+  }
+  return all;
 }
 
 }  // namespace plangrad::parallel

@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "parallel/collectives/collective.h"
 #include "parallel/planner/layer_costs.h"
 #include "parallel/simulation/costs.h"
 #include "parallel/simulation/machine.h"
@@ -59,9 +60,22 @@ struct Replicas {
   /// The links that one replica has if the others send what it sends at the same time. Of the
   /// replicas it is one whose messages cross the most borders of hosts.
   Topology links_of_one(const Topology& machine) const;
-  /// Seconds of a ring's part while other ranks' rings use the links, too: each of the width - 1
-  /// rounds sends 1 / width of these bytes. An all-reduce is two parts.
-  double ring_part(const Topology& machine, double bytes) const;
+  /// The devices of the replicas of these ranks, in the order of a run's ranks.
+  std::vector<int> devices(const std::vector<int>& ranks) const;
 };
+
+/// Seconds of a sum or gather, by its bytes.
+struct SumSeconds {
+  double latency = 0, per_byte = 0;
+  double of(double bytes) const { return latency + bytes * per_byte; }
+};
+
+/// How a member of a group adds up or gathers: all_reduce(), reduce_scatter() or all_gather().
+using ListMaker = Collective (*)(const Summing&, int member, int members);
+
+/// How long a group of devices takes for that while nothing else uses the links. A round of its
+/// lists takes as long as its busiest link, and follows the one before.
+SumSeconds sum_seconds(const Topology& machine, const std::vector<int>& group, AllReduce how,
+                       ListMaker list);
 
 }  // namespace plangrad::parallel

@@ -87,10 +87,11 @@ struct Sizes {
   List output_code = {0}, sum_code = {0};      ///< a value once more, encoded for a message
   double norm = 0;                             ///< the parts of a norm
   // As long as a rank runs, of each stage that it holds:
-  List expanded = {0};  ///< one version with all its elements, where the state has fewer
-  List index = {0};     ///< indices of these elements
-  List residual = {0};  ///< what codecs remember
-  double losses = 0;    ///< the losses of an update, beside the last stage
+  List expanded = {0};           ///< one version with all its elements, where the state has fewer
+  List index = {0};              ///< indices of these elements
+  List residual = {0};           ///< what codecs remember
+  double losses = 0;             ///< the losses of an update, beside the last stage
+  std::vector<int> shards = {};  ///< by stage: parts of its state; empty: as many as ranks have it
   /// Bytes of an element, between which shards are cut; 0: not known, shards are equal.
   int weight_element = 0, sum_element = 0, optimizer_element = 0;
 

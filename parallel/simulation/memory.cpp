@@ -41,8 +41,10 @@ const char* name_of(Memory kind) {
 
 namespace {
 
-/// Bytes of a rank's shard of a buffer, which is cut between elements of `element` bytes.
-double shard_of(double bytes, int element, int rank, const std::vector<int>& holders) {
+/// Bytes of a rank's shard of a stage's buffer, which is cut between elements of `element` bytes.
+double shard_of(double bytes, int element, int rank, int stage, const Sizes& sizes,
+                const std::vector<int>& holders) {
+  if (!sizes.shards.empty()) return bytes / sizes.shards.at(stage);
   if (element == 0) return bytes / static_cast<double>(holders.size());
   const auto member = static_cast<double>(std::ranges::find(holders, rank) - holders.begin());
   const auto begin = [&](double i) {
@@ -115,7 +117,7 @@ double bytes_of(const Holding& holding, const Sizes& sizes, const Plan& plan,
                 const std::vector<std::vector<int>>& holders) {
   const int stage = holding.name.stage;
   const auto shard = [&](const Sizes::List& list, int element) {
-    return shard_of(of(stage, list), element, holding.rank, holders.at(stage));
+    return shard_of(of(stage, list), element, holding.rank, stage, sizes, holders.at(stage));
   };
   switch (holding.hold) {
     case Hold::weights:
@@ -151,9 +153,9 @@ MemoryLevel always(const Plan& plan, int rank, const std::set<int>& stages, cons
   const auto add = [&](Memory kind, double bytes) { level.bytes[static_cast<int>(kind)] += bytes; };
   for (int stage : stages) {
     const double optimizer = of(stage, sizes.optimizer);
-    add(Memory::optimizer,
-        plan.sharded == 0 ? optimizer
-                          : shard_of(optimizer, sizes.optimizer_element, rank, holders.at(stage)));
+    add(Memory::optimizer, plan.sharded == 0 ? optimizer
+                                             : shard_of(optimizer, sizes.optimizer_element, rank,
+                                                        stage, sizes, holders.at(stage)));
     if (plan.sharded < 3) add(Memory::weights, of(stage, sizes.expanded));
     add(Memory::pruning, of(stage, sizes.index));
     add(Memory::messages, of(stage, sizes.residual));

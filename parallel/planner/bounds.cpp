@@ -1,0 +1,202 @@
+// Bounds: what a candidate takes at least, in seconds and bytes, without a simulation. They hold for
+// every schedule, so they read its layout, and what small plans of it say of order.
+// Not here: how long it takes (evaluation.cpp).
+// Chapter 06.
+#include <algorithm>
+
+#include "parallel/planner/evaluation.h"
+
+namespace plangrad::parallel {
+
+double Evaluation::bound(const Candidate& candidate) {
+  return bound(candidate, std::vector<double>(candidate.layout.stages, 0));
+}
+
+/// messages: seconds from each stage to the next, alone
+double Evaluation::bound(const Candidate& candidate, const std::vector<double>& messages) {
+  const std::vector<StageSeconds>& seconds = stages(candidate).seconds;
+  const Sums& sums = this->sums(candidate);
+  const Layout& layout = candidate.layout;
+  const int last = layout.stages - 1, passes = layout.microbatches / layout.copies();
+  const auto update = [&](int stage) { return seconds[stage].update / shards(layout); };
+  const auto finish = [&](int stage) { return sums.reduce[stage] + update(stage); };
+  const auto [overlaps, splits, keeps_one] = traits(candidate);
+  const bool is_tied = last + 1 < std::ssize(sums.reduce);
+  const bool drifts = find_schedule(candidate.schedule).drifts;
+  std::vector<double> before(layout.stages + 1, 0), after(layout.stages + 1, 0);
+  for (int stage = 0; stage <= last; ++stage) {
+    const StageSeconds& each = seconds[stage];
+    before[stage + 1] = before[stage] + each.forward + messages[stage];
+    after[stage + 1] = after[stage] + messages[stage] + (splits ? each.input_part : each.backward);
+  }
+  double most = 0;
+  for (int rank = 0; rank < candidate.depth(); ++rank) {
+    double work = 0, parts = 0;  // parts: W, which may come when all else is done
+    double updates = 0, reduce = 0, gather = 0, shortest = endless, forward = 0;
+    int first = last;
+    for (int stage : layout.stages_of(rank)) {
+      const StageSeconds& each = seconds[stage];
+      work += passes * (each.forward + (splits ? each.input_part : each.backward));
+      parts += splits ? passes * each.weight_part : 0;
+      // Where a backward follows its forward at once, nothing is computed again.
+      if (layout.recompute && layout.stages > 1 && stage < last)
+        work += std::max(0, passes - 1) * each.forward;
+      updates += update(stage);
+      reduce += sums.reduce[stage];
+      gather += sums.gather[stage];
+      shortest = std::min(shortest, finish(stage));
+      forward += each.forward;
+      first = std::min(first, stage);
+    }
+    if (overlaps) {
+      // A gather follows its step, which comes right before what reads its weights. If that is the
+      // next backward, a forward at most hides the sum; if it is the next forward, nothing does.
+      double exposed = gather;
+      if (drifts) exposed += std::max(0.0, reduce - 2 * forward);
+      if (keeps_one && !drifts && layout.stages == candidate.depth()) exposed += reduce;
+      most = std::max({most, work + parts + updates + exposed, reduce + gather});
+    } else {
+      most = std::max(most, before[first] + work + parts + std::max(updates, shortest));
+    }
+    // The last backward of stage 0 comes before its sum, before that of a tied table, and before
+    // the first forward on the next version, if that has to wait.
+    if (first > 0 && (!overlaps || (keeps_one && !drifts)))
+      most = std::max(most, before[first] + work + after[first] +
+                                std::max(finish(0), is_tied && !overlaps ? finish(last + 1) : 0));
+  }
+  // With one version, the last stage's next backward waits for the tied sum, and so for stage 0.
+  if (overlaps && keeps_one && last > 0 && is_tied)
+    most =
+        std::max(most, after[last] + finish(last + 1) +
+                           passes * (splits ? seconds[last].input_part : seconds[last].backward) +
+                           (passes - 1) * seconds[last].forward);
+  return most;
+}
+
+double Evaluation::bound_with_messages(const Candidate& candidate) {
+  const Stages& stages = this->stages(candidate);
+  const Layout& layout = candidate.layout;
+  const Costs costs = this->costs(candidate, false);
+  const Topology links = topology_of(costs);
+  const double micros = layout.microbatches;
+  Traffic traffic(links);
+  std::map<std::pair<int, bool>, double> loads;  // by host, and whether out: bytes of an update
+  const auto load = [&](int from, int to, double bytes) {
+    if (links.host(from) == links.host(to)) return;
+    loads[{links.host(from), true}] += bytes;
+    loads[{links.host(to), false}] += bytes;
+  };
+  double latency = 0;
+  std::vector<double> messages(layout.stages, 0);
+  for (int stage = 0; stage < layout.stages; ++stage) {
+    const StageSeconds& each = stages.seconds[stage];
+    latency += each.forward + (traits(candidate).splits ? each.input_part : each.backward);
+    const int from = layout.rank_of(stage), to = layout.rank_of(stage + 1);
+    if (stage + 1 == layout.stages || from == to) continue;
+    const std::int64_t bytes = stages.costs.stages[stage].bytes.output;
+    for (const auto& [sender, receiver] : {std::pair(from, to), std::pair(to, from)}) {
+      traffic.start(sender, receiver, bytes, latency, stage);
+      messages[stage] = traffic.next(endless)->time - latency;
+      latency += messages[stage];
+      load(sender, receiver, micros * static_cast<double>(bytes));
+    }
+  }
+  const Sums& sums = this->sums(candidate);
+  for (std::size_t stage = 0; stage < sums.ranks.size(); ++stage) {
+    const std::vector<int>& ranks = sums.ranks[stage];
+    if (ranks.size() == 1 && layout.width == 1) continue;
+    const int other = ranks.size() > 1 ? ranks[1] : ranks[0] + candidate.depth();
+    const auto bytes = static_cast<double>(layout.zero > 0 ? costs.sum_bytes[stage] / 2 +
+                                                                 costs.weight_bytes[stage] / 2
+                                                           : costs.sum_bytes[stage]);
+    load(ranks[0], other, bytes);
+    load(other, ranks[0], bytes);
+  }
+  double most = bound(candidate, messages);
+  for (const Link& link : links.links)
+    for (const auto& [place, bytes] : loads)
+      if (link.reach == Reach::card && layout.copies() == 1)
+        most = std::max(most, (bytes + (link.one_way ? loads[{place.first, !place.second}] : 0)) /
+                                  link.bandwidth);
+  const int in_flight = most_in_flight(candidate);
+  return in_flight == 0 ? most : std::max(most, micros * latency / in_flight);
+}
+
+/// The most microbatches between forward and backward on the first stage: a row's order says it, or
+/// the limit of a row without order. A plan of few microbatches has all that a longer one has, if
+/// ranks hold one stage. Where updates overlap, those of several are counted. 0: not known.
+int Evaluation::most_in_flight(const Candidate& candidate) {
+  const int depth = candidate.depth(), micros = candidate.layout.microbatches;
+  Layout small = candidate.layout;
+  small.width = 1, small.zero = 0, small.recompute = false;
+  const bool overlaps = traits(candidate).overlaps;
+  small.microbatches = small.chunks > 1 ? micros : 2 * depth + 2;
+  if (small.chunks > 1 && micros > 4 * depth) return 0;
+  if (overlaps) small.microbatches = std::min(small.microbatches, micros);
+  small.steps = overlaps ? 2 + (2 * depth + 2) / small.microbatches : 1;
+  const int most_in_all = overlaps ? most_microbatches : micros;
+  const auto [place, is_new] =
+      in_flight_.try_emplace({candidate.schedule, candidate.layout.stages, small.microbatches});
+  if (!is_new) return std::min(place->second, most_in_all);
+  const Plan plan = make_plan(candidate.schedule, small);
+  int sum = 0;
+  for (const Row& row : plan.rows) {
+    int now = 0, most = 0;
+    for (const Instruction& x : row) {
+      if (x.stage != 0 || !uses_weights(x) || x.what == Value::weight_part) continue;
+      now += x.op == Op::forward ? 1 : -1;
+      most = std::max(most, now);
+    }
+    sum += most;
+  }
+  if (plan.in_flight > 0) sum = plan.in_flight;
+  if (sum >= small.steps * small.microbatches) sum = most_microbatches;
+  place->second = sum;
+  return std::min(sum, most_in_all);
+}
+
+double Evaluation::least_bytes(const Candidate& candidate) {
+  const std::vector<StageCosts>& all = stages(candidate).costs.stages;
+  const Layout& layout = candidate.layout;
+  const bool drops = layout.recompute && layout.stages > 1;
+  const int at_once = most_in_flight(candidate);
+  double most = 0;
+  for (int rank = 0; rank < candidate.depth(); ++rank) {
+    double state = 0, during = 0;
+    for (int stage : layout.stages_of(rank)) {
+      const StageCosts& each = all[stage];
+      const auto kept = static_cast<double>(each.bytes.kept);
+      state += weight_bytes(each) + static_cast<double>(each.bytes.optimizer) / shards(layout);
+      const double sum = sum_bytes(each);
+      const bool has_second = layout.microbatches > layout.copies();  // which meets a whole sum
+      during = std::max(during, has_second ? sum + kept : std::max(sum, kept));
+      // A microbatch that was dropped after its forward still has its input.
+      if (stage == 0 && layout.copies() == 1)
+        during = std::max(during, at_once * (drops ? static_cast<double>(each.bytes.input) : kept));
+    }
+    most = std::max(most, state + during);
+  }
+  return most;
+}
+
+/// What a schedule does in a small plan.
+const Evaluation::Traits& Evaluation::traits(const Candidate& candidate) {
+  const auto [place, is_new] = traits_.try_emplace(candidate.schedule);
+  Traits& traits = place->second;
+  if (!is_new || candidate.depth() == 1) return traits;
+  Layout small = candidate.layout;
+  small.width = 1, small.zero = 0, small.recompute = false;
+  small.stages = 4 * small.chunks / small.copies();
+  small.microbatches = 8;
+  const auto seconds = [&](int steps) {
+    small.steps = steps;
+    const Plan plan = make_plan(candidate.schedule, small);
+    for (const Instruction& x : plan.rows[0]) traits.splits |= x.what == Value::input_part;
+    traits.keeps_one = plan.kept(0) == 1;
+    return simulate_unverified(plan, Costs()).makespan();
+  };
+  traits.overlaps = seconds(3) - seconds(2) < (1 - 1e-9) * seconds(1);
+  return traits;
+}
+
+}  // namespace plangrad::parallel

@@ -1,0 +1,171 @@
+// One replica of a candidate that stands for all: its plan, its links, and sums over the others.
+// Not here: bounds (bounds.cpp), and how many microbatches are simulated (evaluation.cpp).
+// Chapters 04 and 06.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "parallel/planner/evaluation.h"
+
+namespace plangrad::parallel {
+
+/// The ranks of a replica that have each stage, and the tied one.
+static std::vector<std::vector<int>> ranks_by_stage(const Layout& layout, bool tied) {
+  std::vector<std::set<int>> ranks(layout.stages + (tied ? 1 : 0));
+  for (int rank = 0; rank < layout.depth(); ++rank)
+    for (int stage : layout.stages_of(rank)) {
+      ranks[stage].insert(rank);
+      if (tied && (stage == 0 || stage == layout.stages - 1)) ranks.back().insert(rank);
+    }
+  std::vector<std::vector<int>> all;
+  for (const std::set<int>& each : ranks) all.emplace_back(each.begin(), each.end());
+  return all;
+}
+
+/// A run has one reduction for all stages: of those that it can have, the one that is the fastest
+/// for the stage that takes the longest, and for the tied one behind it.
+Evaluation::Sums Evaluation::fastest_sums(const Candidate& candidate) {
+  const std::vector<StageCosts>& all = stages(candidate).costs.stages;
+  const Layout& layout = candidate.layout;
+  const bool is_tied = std::ssize(all) > layout.stages, in_parts = layout.zero > 0;
+  const auto ranks = ranks_by_stage(layout, is_tied);
+  Sums best;
+  double least = endless;
+  for (const AllReduce how :
+       {AllReduce::scatter_reduce, AllReduce::ring, AllReduce::hierarchical}) {
+    if (in_parts && how == AllReduce::hierarchical) continue;
+    Sums sums{how, {}, {}, ranks};
+    double longest = 0, tied = 0;
+    for (std::size_t stage = 0; stage < all.size(); ++stage) {
+      const auto seconds = [&](ListMaker list, double bytes) {
+        return group_seconds(candidate, ranks[stage], how, list).of(bytes);
+      };
+      const double bytes = sum_bytes(all[stage]);
+      sums.reduce.push_back(seconds(in_parts ? reduce_scatter : all_reduce, bytes));
+      sums.gather.push_back(in_parts ? seconds(all_gather, weight_bytes(all[stage])) : 0);
+      double& most = static_cast<int>(stage) == layout.stages ? tied : longest;
+      most = std::max(most, sums.reduce.back() + sums.gather.back());
+    }
+    if (longest + tied < least) least = longest + tied, best = sums;
+  }
+  return best;
+}
+
+const Evaluation::Sums& Evaluation::sums(const Candidate& candidate) {
+  const Layout& layout = candidate.layout;
+  const auto [place, is_new] =
+      sums_.try_emplace({cuts(candidate), layout.width, candidate.depth(), candidate.packing,
+                         layout.zero > 0, layout.placement});
+  if (is_new) place->second = fastest_sums(candidate);
+  return place->second;
+}
+
+/// How long a sum or gather takes of all replicas' ranks that have a stage.
+SumSeconds Evaluation::group_seconds(const Candidate& candidate, const std::vector<int>& ranks,
+                                     AllReduce how, ListMaker list) {
+  const std::vector<int> devices = replicas_of(candidate).devices(ranks);
+  std::vector<int> hosts;
+  for (int device : devices)
+    hosts.push_back(machine_.topology.host(device) - machine_.topology.host(devices[0]));
+  const auto [place, is_new] = group_seconds_.try_emplace({hosts, how, list});
+  if (is_new) place->second = sum_seconds(machine_.topology, devices, how, list);
+  return place->second;
+}
+
+Costs Evaluation::costs(const Candidate& candidate, bool whole) {
+  const Stages& stages = this->stages(candidate);
+  const Layout& layout = candidate.layout;
+  Costs costs{
+      .forward = {}, .backward = {}, .step = {}, .activation_bytes = {}, .weight_bytes = {}};
+  for (std::size_t stage = 0; stage < stages.seconds.size(); ++stage) {
+    const StageSeconds& each = stages.seconds[stage];
+    const StageCosts& cost = stages.costs.stages[stage];
+    costs.step.push_back(each.update / shards(layout));
+    costs.weight_bytes.push_back(std::llround(weight_bytes(cost)));
+    costs.sum_bytes.push_back(std::llround(sum_bytes(cost)));
+    if (static_cast<int>(stage) == layout.stages) break;
+    costs.forward.push_back(each.forward);
+    costs.backward.push_back(each.backward);
+    costs.input_part.push_back(each.input_part);
+    costs.weight_part.push_back(each.weight_part);
+    costs.activation_bytes.push_back(cost.bytes.output);
+  }
+  const Replicas replicas = replicas_of(candidate);
+  Machine machine = machine_;
+  if (whole) {
+    std::vector<int> ranks(replicas.depth);
+    std::iota(ranks.begin(), ranks.end(), 0);
+    costs.devices = replicas.devices(ranks);
+    costs.sums.how = sums(candidate).how;
+  } else {
+    machine.topology = replicas.links_of_one(machine_.topology);
+    add_partners(costs, machine.topology, candidate);
+    costs.devices = machine.topology.devices;
+    costs.sums.how = AllReduce::ring;  // of two, which no short sum replaces by another
+    // Sums would be thousands of messages, which take as long if they are joined.
+    constexpr int most_pieces = 4;
+    const double most_bytes = static_cast<double>(std::ranges::max(costs.sum_bytes));
+    machine.piece = std::max(machine.piece, most_bytes / most_pieces);
+  }
+  costs.machine = std::make_shared<const Machine>(machine);
+  return one_by_one(costs);
+}
+
+/// The plan of one replica. If there are others, each rank has a partner for its sums: a rank that
+/// has nothing to do but to meet it, and stands for the same rank of all other replicas.
+Plan Evaluation::replica_plan(const Candidate& candidate, Layout layout) {
+  const int depth = candidate.depth();
+  layout.width = std::min(layout.width, 2);
+  Plan plan = find_schedule(candidate.schedule).make(layout);
+  if (layout.recompute) add_recomputation(plan);
+  const auto erase_of_partners = [&](const auto& is_gone) {
+    for (int rank = depth; rank < plan.ranks(); ++rank) std::erase_if(plan.rows[rank], is_gone);
+  };
+  // One microbatch of each update is enough to find out where they meet.
+  if (layout.copies() == 1)
+    erase_of_partners([&](const Instruction& x) {
+      return x.micro >= 0 && x.micro % plan.per_step != layout.microbatches;
+    });
+  plan = lower(std::move(plan), SumPath::group);
+  erase_of_partners(
+      [&](const Instruction& x) { return !meets(x) || plan.groups[x.peer].size() > 2; });
+  for (std::vector<int>& group : plan.groups)  // ranks that share a stage meet each other
+    if (group.size() > 2) std::erase_if(group, [&](int rank) { return rank >= depth; });
+  return plan;
+}
+
+/// Gives partners their devices: of the next replica, or where sums leave the host, on a host of
+/// its own. Sums and gathers of two ranks get as many bytes as take as long as those of all ranks.
+void Evaluation::add_partners(Costs& costs, Topology& links, const Candidate& candidate) {
+  const Sums& sums = this->sums(candidate);
+  const Replicas replicas = replicas_of(candidate);
+  const int hosted = machine_.topology.devices_per_host;
+  std::vector<int>& devices = links.devices;
+  for (int rank = 0; rank < replicas.depth && replicas.width > 1; ++rank) {
+    const std::vector<int> all = replicas.devices({rank});
+    const auto host = [&](int device) { return hosted > 0 ? device / hosted : 0; };
+    const int next = devices[rank] == all.back() ? all[all.size() - 2] : all.back();
+    const bool leaves = host(all.front()) != host(all.back());
+    devices.push_back(leaves ? hosted * (replicas.width * replicas.depth + rank) : next);
+  }
+  for (std::size_t stage = 0; stage < sums.ranks.size(); ++stage) {
+    const std::vector<int>& ranks = sums.ranks[stage];
+    if (ranks.size() == 1 && replicas.width == 1) continue;
+    const int partner = ranks.size() > 1 ? ranks[1] : ranks[0] + replicas.depth;
+    double rate = endless, latency = 0;
+    links.for_each_link(ranks[0], partner, [&](const Link& link, const LinkUse&) {
+      rate = std::min(rate, link.bandwidth);
+      latency = std::max(latency, link.latency);
+    });
+    // Each of two sends the other a half, and does it twice for a sum that is not in parts.
+    const auto bytes = [&](double seconds, int parts) {
+      return static_cast<std::int64_t>(
+          std::ceil(std::max(2.0, (seconds - latency) * rate * 2 / parts)));
+    };
+    costs.sum_bytes[stage] = bytes(sums.reduce[stage], candidate.layout.zero > 0 ? 1 : 2);
+    costs.weight_bytes[stage] = bytes(sums.gather[stage], 1);
+  }
+}
+
+}  // namespace plangrad::parallel
