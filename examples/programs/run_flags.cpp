@@ -78,7 +78,7 @@ void RunFlags::add_layout_flags(Flags& flags) {
       "repeat the plan in this file instead of using a schedule; of a plan with bars, its body");
   flags.words("--plan-from", plan_from, "FILE",
               "train a plan that plan search --json found for this model, with its batch and type; "
-              "flags that follow it change it");
+              "flags that are given, too, change it");
   flags.whole("--row", row, 1, "which of its plans: 1 is the fastest");
   prune.add_flags(flags);
 }

@@ -8,11 +8,12 @@ recomputation and cuts. Each is run by --plan-from.
 Devices and links are pretended, so that two cores are enough: a rank sleeps until its stage's
 forward, backward or update has taken what the layers below take, and messages wait as if each pair
 of ranks had a link of the machine below. Everything else is real: the engine, its messages, and
-the search, which knows of the layers only what the first run has measured. Each plan is run twice,
-and the faster run counts, as what else a machine does only makes runs longer.
+the search, which knows of the layers only what the first run has measured. Each plan is run twice
+at the same time, and the faster run counts, as what else a machine does only makes runs longer.
 """
 
 import argparse
+import concurrent.futures
 import json
 import pathlib
 import random
@@ -22,18 +23,22 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BLOCKS, WIDTH, CONTEXT, VOCABULARY, BATCH, DEVICES = 6, 16, 8, 11, 16, 8
+LATENCY, BANDWIDTH = 0.003, 300000  # of a link, in seconds and bytes per second
 MACHINE = f"""machine pretended
 device memory 1e12 bandwidth 1e12 peak.f32 1e12
 hosts {DEVICES} devices
-link wire between devices of a host {{bandwidth}} B/s {{latency}} s
+link wire between devices of a host {BANDWIDTH} B/s {LATENCY} s
 """
 
-# What a pretended device takes: seconds of a forward of one example, in each layer. A backward
-# takes twice as long, an update a time for each parameter.
-FORWARD = [0.0006] + [0.006] * BLOCKS + [0.0045]
-PARAMETERS = ([(VOCABULARY + CONTEXT) * WIDTH] + [12 * WIDTH**2 + 13 * WIDTH] * BLOCKS +
+# What a pretended device takes: seconds of a forward of one example, in the embedding, a block's
+# attention and MLP, and so on to the head. A backward takes twice as long, an update a time for
+# each parameter.
+SHARE = (8 * WIDTH + 4 * CONTEXT) / (24 * WIDTH + 4 * CONTEXT)  # of a block's arithmetic: attention
+FORWARD = [0.001] + [0.01 * SHARE, 0.01 * (1 - SHARE)] * BLOCKS + [0.0075]
+PARAMETERS = ([(VOCABULARY + CONTEXT) * WIDTH] +
+              [4 * WIDTH**2 + 6 * WIDTH, 8 * WIDTH**2 + 7 * WIDTH] * BLOCKS +
               [2 * WIDTH + VOCABULARY * WIDTH])
-SECONDS_OF_A_PARAMETER = 2e-6
+SECONDS_OF_A_PARAMETER = 3e-6
 
 
 def arguments():
@@ -43,24 +48,22 @@ def arguments():
     parser.add_argument("--steps", type=int, default=8, help="updates of a run")
     parser.add_argument("--runs", type=int, default=2, help="of each plan; the fastest counts")
     parser.add_argument("--seed", type=int, default=1, help="of what is drawn")
-    parser.add_argument("--stages", type=int, default=BLOCKS + 2,
-                        help="of the run that is measured; with fewer than layers, the seconds of a "
-                        "stage are divided among its layers by their arithmetic")
-    parser.add_argument("--latency", type=float, default=2e-3, help="of a link, in seconds")
-    parser.add_argument("--bandwidth", type=float, default=5e5, help="in bytes per second")
+    parser.add_argument("--programs", type=pathlib.Path, default=ROOT / "build/bin")
     return parser.parse_args()
 
 
 def pretended_times(flags, cuts):
-    """The value of --pretend-compute for a layout."""
+    """The value of --pretend-compute for a layout that is cut there; 1.5: in two halves."""
+    places = [0, *(int(2 * cut) - 1 for cut in cuts), len(FORWARD)]
     replicas = flags["--data-parallel"]
     examples = BATCH // replicas // flags["--microbatches"]
     shards = replicas if flags["--zero"] > 0 else 1
+    again = flags.get("--recompute", False) and not cuts  # within the backward of a whole model
     times = []
-    for first, last in zip(cuts, cuts[1:]):
+    for first, last in zip(places, places[1:]):
         forward = examples * sum(FORWARD[first:last])
         update = sum(PARAMETERS[first:last]) * SECONDS_OF_A_PARAMETER / shards
-        times.append(f"{forward:.6f},{2 * forward:.6f},{update:.6f}")
+        times.append(f"{forward:.6f},{(3 if again else 2) * forward:.6f},{update:.6f}")
     return ";".join(times)
 
 
@@ -71,14 +74,13 @@ class Lab:
         self.text.write_text("".join(chr(97 + (i * i // 8 + i // 50) % VOCABULARY)
                                      for i in range(20000)))
         self.machine = folder / "machine.txt"
-        self.machine.write_text(MACHINE.format(latency=options.latency,
-                                               bandwidth=options.bandwidth))
+        self.machine.write_text(MACHINE)
 
     def train(self, name, words, flags, cuts):
         """Runs a layout, and returns the folder of the run."""
         out = self.folder / name
-        links = ["--pretend-machine", self.machine] if flags["--stages"] + flags[
-            "--data-parallel"] > 2 else []
+        has_links = flags["--stages"] + flags["--data-parallel"] > 2
+        links = ["--pretend-machine", self.machine] if has_links else []
         command = ["train_gpt", *words, "--data", self.text, "--out", out, "--clip", "0", "--quiet",
                    "--steps", self.options.steps, "--evaluate-every", "0",
                    "--pretend-compute", pretended_times(flags, cuts), *links]
@@ -86,20 +88,16 @@ class Lab:
         return out
 
     def run(self, command):
-        words = [str(word) for word in command]
-        words[0] = str(ROOT / "build/bin" / words[0])
+        words = [self.options.programs / command[0], *map(str, command[1:])]
         return subprocess.run(words, check=True, capture_output=True, text=True).stdout
 
     def profile(self):
-        stages = self.options.stages
-        flags = {"--stages": stages, "--data-parallel": 1, "--microbatches": 8, "--zero": 0}
-        cuts = [round(i * (BLOCKS + 2) / stages) for i in range(stages + 1)]
-        model = ["--layers", BLOCKS, "--heads", 1, "--width", WIDTH, "--context", CONTEXT,
-                 "--untied", "--batch", BATCH]
-        layout = ["--schedule", "1f1b", "--stages", stages, "--microbatches", 8]
-        if stages > 1:
-            layout += ["--cuts", ",".join(map(str, cuts[1:-1]))]
-        return self.train("profile", model + layout, flags, cuts)
+        """The run that is measured: each layer is a stage."""
+        flags = {"--stages": BLOCKS + 2, "--data-parallel": 1, "--microbatches": 8, "--zero": 0}
+        words = ["--layers", BLOCKS, "--heads", 1, "--width", WIDTH, "--context", CONTEXT,
+                 "--untied", "--batch", BATCH, "--schedule", "1f1b", "--stages", BLOCKS + 2,
+                 "--microbatches", 8]
+        return self.train("profile", words, flags, range(1, BLOCKS + 2))
 
     def search(self, profile):
         found = self.folder / "search.json"
@@ -142,25 +140,26 @@ def main():
         search = lab.search(lab.profile())
         rows = json.loads(search.read_text())["best"]
         print(f"{options.plans} of {len(rows)} plans for {DEVICES} devices, drawn with seed "
-              f"{options.seed}; pretended: forwards of {FORWARD[0]}, {FORWARD[1]} and {FORWARD[-1]} s "
-              f"an example in embedding, block and head, backwards of twice as much, updates of "
-              f"{SECONDS_OF_A_PARAMETER} s a parameter, links of {options.latency} s and "
-              f"{options.bandwidth:.0f} bytes/s. The measured run has {options.stages} stages for "
-              f"{BLOCKS + 2} layers.\n\n| schedule | depth x width | microbatches | ZeRO | "
-              "recompute | cuts | predicted | measured | error |\n| " + " | ".join(["---"] * 9) + " |")
+              f"{options.seed}; pretended: forwards of {FORWARD[0]}, {sum(FORWARD[1:3]):g} and "
+              f"{FORWARD[-1]} s an example in embedding, block and head, backwards of twice as "
+              f"much, updates of {SECONDS_OF_A_PARAMETER} s a parameter, links of {LATENCY} s and "
+              f"{BANDWIDTH} bytes/s. The measured run has a stage for each of {BLOCKS + 2} "
+              "layers.\n\n| schedule | depth x width | microbatches | ZeRO | recompute | cuts | "
+              "predicted | measured | error |\n| " + " | ".join(["---"] * 9) + " |")
         predicted, measured = [], []
         for number in drawn(rows, options.plans, options.seed):
             row = rows[number - 1]
             words = ["--plan-from", search, "--row", number]
-            runs = [lab.train(f"row-{number}-{i}", words, row["flags"], row["cuts"])
-                    for i in range(options.runs)]
+            with concurrent.futures.ThreadPoolExecutor(options.runs) as pool:
+                runs = list(pool.map(lambda i: lab.train(f"row-{number}-{i}", words, row["flags"],
+                                                         row["cuts"]), range(options.runs)))
             predicted.append(row["seconds"])
             measured.append(min(measured_seconds(run) for run in runs))
-            print(f"| {row['schedule']} | {row['depth']} x {row['width']} | {row['microbatches']} | "
-                  f"{row['zero']} | {'yes' if row['recompute'] else 'no'} | "
-                  f"{','.join(map(str, row['cuts'][1:-1]))} | {1e3 * predicted[-1]:.0f} ms | "
-                  f"{1e3 * measured[-1]:.0f} ms | {100 * (predicted[-1] / measured[-1] - 1):+.1f} % |",
-                  flush=True)
+            error, again = predicted[-1] / measured[-1] - 1, "yes" if row["recompute"] else "no"
+            print(f"| {row['schedule']} | {row['depth']} x {row['width']} | "
+                  f"{row['microbatches']} | {row['zero']} | {again} | "
+                  f"{','.join(f'{cut:g}' for cut in row['cuts'])} | {1e3 * predicted[-1]:.0f} ms | "
+                  f"{1e3 * measured[-1]:.0f} ms | {100 * error:+.1f} % |", flush=True)
     errors = [abs(p / m - 1) for p, m in zip(predicted, measured)]
     correlation = statistics.correlation(ranks_of(predicted), ranks_of(measured))
     print(f"\nRank correlation {correlation:.3f}; error of a prediction: median "

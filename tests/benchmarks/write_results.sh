@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures what RESULTS.md and the chapters show, writes it to tests/benchmarks/results/, then weaves.
 #   write_results.sh [--text FILE] PART...
-# Parts: step operations shared engine pretended backward_parts codecs sparse all_reduce network_lab
+# Parts: step operations shared engine pretended planned backward_parts codecs sparse all_reduce network_lab
 # codec_lab demo counted PYTHON
 # FILE is tinyshakespeare (examples/data/download.sh fetches it); PYTHON is a Python with a PyTorch to compare with.
 # Wants a release build and a machine that does nothing else; all parts take over half an hour.
@@ -85,6 +85,7 @@ for part; do
     shared) measure shared_core "$root/tests/benchmarks/shared_core.sh" ;;
     engine) measure engine "$bin/benchmarks/engine" ;;
     pretended) measure pretended "$bin/benchmarks/pretended" ;;
+    planned) measure planned_runs "$root/tests/benchmarks/planned_runs.py" ;;
     backward_parts) measure backward_parts "$bin/benchmarks/backward_parts" ;;
     codecs) measure codecs "$bin/benchmarks/codecs" ;;
     sparse) measure sparse_matmul "$bin/benchmarks/sparse_matmul" ;;
