@@ -197,12 +197,19 @@ Json SearchFlags::run() const {
                               candidates(evaluation, layers, flags.devices, flags.batch, space),
                               machine.memory, space.keep, show);
   }
-  Json json{{"model", flags.model},      {"program", model.program},
-            {"shape", shape_of(model)},  {"parameters", whole_parameters(model.layers).numel()},
-            {"machine", machine.name},   {"devices", flags.devices},
-            {"batch", flags.batch},      {"dtype", name_of(settings.dtype)},
-            {"memory", machine.memory},  {"candidates", result.candidates},
-            {"refused", result.refused}, {"simulated", result.simulated}};
+  Json json{{"model", flags.model},
+            {"program", model.program},
+            {"shape", shape_of(model)},
+            {"parameters", whole_parameters(model.layers).numel()},
+            {"machine", machine.name},
+            {"devices", flags.devices},
+            {"batch", flags.batch},
+            {"dtype", name_of(settings.dtype)},
+            {"memory", machine.memory},
+            {"hosted", machine.topology.devices_per_host},
+            {"candidates", result.candidates},
+            {"refused", result.refused},
+            {"simulated", result.simulated}};
   const auto row = [&](const Found& found) {
     return to_json(found, evaluation, flags, settings.dtype);
   };
@@ -252,7 +259,8 @@ std::string row_of(const Json& plan, std::size_t place) {
 }
 
 /// What the first plan mostly does beside computing.
-std::string limit_of(const Json& plan) {
+///   hosted: devices of a host; 0: not known
+std::string limit_of(const Json& plan, int hosted) {
   const Json& shares = plan["shares"];
   const std::pair<const char*, const char*> limits[] = {
       {"point_to_point", "messages between stages"},
@@ -262,9 +270,13 @@ std::string limit_of(const Json& plan) {
   const auto most = std::ranges::max_element(
       limits, {}, [&](const auto& limit) { return shares.value(limit.first, 0.0); });
   if (shares.value(most->first, 0.0) < 0.01) return "The first plan computes all the time.\n";
+  const int width = plan["width"], sharing = std::min(width, hosted);
+  const bool shares_card = most == limits && sharing > 1 && plan["side_by_side"] == "replicas" &&
+                           width * plan["depth"].get<int>() > hosted;
   return fmt::format(
-      "The first plan computes {:.0f}% of the time; most of the rest, {:.0f}%, is {}.\n",
-      100 * shares["compute"].get<double>(), 100 * shares.value(most->first, 0.0), most->second);
+      "The first plan computes {:.0f}% of the time; most of the rest, {:.0f}%, is {}{}.\n",
+      100 * shares["compute"].get<double>(), 100 * shares.value(most->first, 0.0), most->second,
+      shares_card ? fmt::format(": {} replicas of a stage share a host's links", sharing) : "");
 }
 
 }  // namespace
@@ -287,7 +299,8 @@ std::string search_words(const Json& found) {
       "on a host", "computing", "messages", "waiting", "sums", "update");
   const std::vector<std::size_t> places = places_of(best);
   for (std::size_t i = 0; i < best.size(); ++i) words += row_of(best[i], places[i]);
-  words += "\nPlans that share a number take the same time, to 1%.\n" + limit_of(best[0]);
+  words += "\nPlans that share a number take the same time, to 1%.\n" +
+           limit_of(best[0], found["hosted"]);
   if (found.contains("nearest"))
     words += fmt::format("Nearest that does not fit: {}: {}.\n", name_of_plan(found["nearest"]),
                          excess_of(found["nearest"], found["memory"]));
