@@ -15,7 +15,7 @@ library     42600    autograd, nn, parallel, sparse, and cuda without its emulat
 emulator     6750    cuda/emulator
 examples    17750    programs and their pages
 tests       55560
-tutorials    3900    code of chapters: kernels, and scripts that draw and measure
+tutorials    3930    code of chapters: kernels, and scripts that draw and measure
 build         700    CMakeLists.txt, .ci/
 '
 # [end snippet]

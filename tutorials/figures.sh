@@ -186,6 +186,44 @@ command -v python3 >/dev/null ||
 quote order order --stages 4 --microbatches 4 --split --most 4,3,2,1 --forward 3,1,1,3 \
   --backward 6,2,2,6
 
+# ---- chapter 16
+quote planned_peak simulate --schedule zb-h1 --stages 2 --data-parallel 4 --zero 1 --microbatches 64 \
+  --model gpt3-xl --sequences 2 --dtype bf16 --device gpu --machine v100-aws
+sed -i '/^critical path/,/^$/d; /^rank\|^all 8\|^ *compute/d' "$new/planned_peak.md"
+quote planned_search search --model 2bw-2.2b --machine v100-aws --devices 64 --batch 512
+quote planned_place place examples/graphs/gpt-block.txt --devices 2 --bandwidth 25e9
+# fastest NAME WHAT: begins a table of plans, one for each WHAT.
+fastest() {
+  printf '| %s | depth x width | sequences | schedule | recompute | ZeRO | sequences/s | fullest rank | computing |\n' \
+    "$2" >"$new/$1.md"
+  echo '| --- | --- | --- | --- | --- | --- | --- | --- | --- |' >>"$new/$1.md"
+}
+# row NAME CASE FLAGS...: adds the fastest plan.
+row() {
+  plan search "${@:3}" 2>/dev/null | awk -v first="$2" '$1 == 1 && $8 == "x" {
+    print "| " first " | " $7 " x " $9 " | " $10 " | `" $11 "` | " $12 " | " $13 " | " $2 " | " \
+      $5 " " $6 " | " $15 " |"; exit }' >>"$new/$1.md"
+}
+fastest planned_machines 'eight devices of'
+for machine in v100-aws summit rtx3090x8 dgx-a100 h100-hgx; do
+  row planned_machines "$machine" --model gpt3-xl --machine $machine --devices 8 --batch 512
+done
+fastest planned_memory 'GB of each device'
+for memory in 78 39 23 15 10; do
+  row planned_memory $memory --model gpt3-2.7b --machine dgx-a100 --devices 8 --batch 512 \
+    --memory ${memory}e9
+done
+fastest planned_batches 'sequences of an update'
+for batch in 16 64 256 1024 4096; do
+  row planned_batches $batch --model gpt3-2.7b --machine dgx-a100 --devices 64 --batch $batch
+done
+fastest planned_cards 'GB/s of a card'
+for card in 160 16 4 1; do
+  plan machine dgx-a100 | sed "s/160e9/${card}e9/" >"$new/machine.txt"
+  row planned_cards $card --model gpt3-xl --machine "$new/machine.txt" --devices 16 --batch 256
+done
+rm "$new/machine.txt"
+
 # A rank that forgets to receive.
 if plan show --schedule 1f1b --stages 3 --microbatches 4 | sed 's/1a2<1 //' |
   plan draw - --backward 2 --out "$new/fault.svg" >/dev/null 2>&1; then

@@ -17,6 +17,7 @@ std::vector<int> partition(const std::vector<double>& costs, int stages, const S
   std::vector<std::vector<double>> best(stages + 1, std::vector<double>(layers + 1, never));
   std::vector<std::vector<int>> from(stages + 1, std::vector<int>(layers + 1, 0));
   best[0][0] = 0;
+  // [snippet partition]
   for (int s = 1; s <= stages; ++s)
     for (int n = s; n <= layers; ++n)
       for (int cut = s - 1; cut < n; ++cut) {
@@ -26,6 +27,7 @@ std::vector<int> partition(const std::vector<double>& costs, int stages, const S
           from[s][n] = cut;
         }
       }
+  // [end snippet]
 
   if (best[stages][layers] == never) return {};
   std::vector<int> cuts(stages + 1);

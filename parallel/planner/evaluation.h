@@ -1,7 +1,7 @@
 // Evaluation: how long an update of a candidate plan takes on a machine, a lower bound of that, and
 // the memory that its ranks need.
 // Not here: which candidates there are (search.h), seconds of kernels and sums (stage_seconds.h).
-// Chapter 06.
+// Chapter 16.
 #pragma once
 
 #include <limits>

@@ -1,7 +1,7 @@
 // Models by name: networks of papers, with shapes from their sources, or one that a checkpoint
 // describes; and what a microbatch of each looks like.
 // Not here: what they cost (layer_costs.h).
-// Chapters 02 and 06.
+// Chapters 02 and 16.
 //
 // The room parallel/planner says what a plan takes on a machine that is not here:
 // models.h       networks by name

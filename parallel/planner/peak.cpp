@@ -1,5 +1,5 @@
 // Sizes come from the stages' costs, from the codecs' own rules, and from the lists of collectives.
-// Chapter 09.
+// Chapters 09 and 16.
 #include "parallel/planner/peak.h"
 
 #include <algorithm>

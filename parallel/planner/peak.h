@@ -1,7 +1,7 @@
 // Peak memory: the bytes of every rank over the time of a simulated plan, by what they are for, and
 // the cell in which a rank has the most.
 // Not here: what is held, and when (simulation/holdings.h); a real run's bytes (autograd/device.h).
-// Chapter 09.
+// Chapters 09 and 16.
 #pragma once
 
 #include <vector>

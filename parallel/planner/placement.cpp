@@ -1,5 +1,5 @@
 // A dynamic program: each device takes what makes a down-closed set a larger one.
-// Chapter 06.
+// Chapter 16.
 #include "parallel/planner/placement.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // A branch of the search is a candidate alone. The cheap bounds of all are computed first; that of
 // the one with the least is then made better, until it has no less than another's.
-// Chapter 06.
+// Chapter 16.
 #include "parallel/planner/search.h"
 
 #include <algorithm>
@@ -96,6 +96,7 @@ SearchResult search(Evaluation& evaluation, std::vector<Candidate> candidates, d
   std::vector<Found>& best = result.best;
   std::size_t done = 0;
   constexpr double rounding = 1e-9;  // of a bound that is the time
+  // [snippet search]
   while (!order.empty()) {
     const auto [bound, place, has_messages] = order.top();
     const Candidate* candidate = &candidates[place];
@@ -124,6 +125,7 @@ SearchResult search(Evaluation& evaluation, std::vector<Candidate> candidates, d
     best.insert(after, std::move(found));
     if (std::ssize(best) > keep) best.pop_back();
   }
+  // [end snippet]
   for (Found& found : best)
     found = evaluation.simulated(found.candidate, Evaluation::endless, true);
   return result;

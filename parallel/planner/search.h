@@ -1,7 +1,7 @@
 // Search: the fastest plans for a model on a machine's devices, among all that schedules, widths,
 // depths, microbatches, recomputation, ZeRO, cuts and places of ranks allow.
 // Not here: how long a plan takes (evaluation.h).
-// Chapter 06; Narayanan et al. 2021 (PipeDream-2BW), algorithm 1.
+// Chapter 16; Narayanan et al. 2021 (PipeDream-2BW), algorithm 1.
 #pragma once
 
 #include <functional>
