@@ -83,7 +83,7 @@ void check_cuts(const std::vector<double>& cuts, int stages) {
   const std::string list = fmt::format("--cuts {}", fmt::join(cuts, ","));
   PG_CHECK(std::ssize(cuts) == stages - 1, list, ": cut there, a model has ", cuts.size() + 1,
            " stages, and --stages is ", stages);
-  PG_CHECK(cuts[0] > 0 && std::ranges::is_sorted(cuts, std::ranges::less_equal()), list,
+  PG_CHECK(cuts[0] > 0 && std::is_sorted(cuts.begin(), cuts.end(), std::less_equal()), list,
            ": expected the layers at which stages begin, ascending");
 }
 
