@@ -114,6 +114,7 @@ namespace {
 /// The fastest schedule that has the task's stages on its ranks, and keeps no more; null: none.
 Json fastest_schedule(const OrderTask& task) {
   Json best;
+  const auto is_part = [](const Instruction& x) { return x.what == Value::input_part; };
   for (const Schedule* each : schedules()) try {
       const Plan plan = make_plan(each->name, {.stages = task.stages(),
                                                .microbatches = task.microbatches,
@@ -121,7 +122,9 @@ Json fastest_schedule(const OrderTask& task) {
                                                .tied = task.tied});
       const std::vector<double> kept = most_kept(task, plan);
       bool fits = !each->cyclic && !each->updates_per_microbatch && !plan.overlaps_updates() &&
-                  plan.ranks() == task.ranks();
+                  each->ranks == pipeline_ranks && plan.ranks() == task.ranks();
+      for (const Row& row : plan.rows)
+        fits = fits && (task.split || std::ranges::none_of(row, is_part));
       for (int stage = 0; fits && stage < task.stages(); ++stage)
         fits = holders(plan)[stage] == std::vector<int>{task.place[stage]};
       for (int rank = 0; fits && rank < task.ranks(); ++rank)

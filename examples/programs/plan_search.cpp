@@ -283,11 +283,14 @@ std::string limit_of(const Json& plan, int hosted) {
 
 std::string search_words(const Json& found) {
   const Json& best = found["best"];
+  const double count = found["parameters"];
+  const bool is_large = count >= 1e8;
   std::string words = fmt::format(
-      "{:.3g} billion parameters in {}, {} devices of {}, {} examples an update\n"
+      "{:.3g} {} parameters in {}, {} devices of {}, {} examples an update\n"
       "{} plans: {} simulated",
-      found["parameters"].get<double>() / 1e9, found["dtype"].get<std::string>(),
-      found["devices"].get<int>(), found["machine"].get<std::string>(), found["batch"].get<int>(),
+      count / (is_large ? 1e9 : 1e6), is_large ? "billion" : "million",
+      found["dtype"].get<std::string>(), found["devices"].get<int>(),
+      found["machine"].get<std::string>(), found["batch"].get<int>(),
       found["candidates"].get<std::size_t>(), found["simulated"].get<std::size_t>());
   if (found["memory"] > 0)
     words += fmt::format(", {} of those looked at do not fit {}",
