@@ -81,7 +81,7 @@ TEST_CASE("the command has the text and the tokens of the run, as a shell takes 
             .status == 0);
 }
 
-TEST_CASE("--plan-from trains a row, and other flags change it") {
+TEST_CASE("a run takes a row by --plan-from, and other flags change it") {
   const TimedRun run;
   const std::string file = run.searched({"--schedule", "1f1b", "--devices", "4", "--rows", "99"});
   const nlohmann::json rows = nlohmann::json::parse(std::ifstream(file))["best"];
