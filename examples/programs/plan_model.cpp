@@ -10,7 +10,7 @@
 #include "autograd/cpu/cpu_backend.h"
 #include "examples/programs/program.h"
 #include "parallel/codecs/low_rank.h"
-#include "parallel/simulation/machine.h"
+#include "parallel/planner/stage_seconds.h"
 #include "sparse/pruning.h"
 
 namespace plangrad::examples {
@@ -96,15 +96,13 @@ Costs with_seconds(Costs costs, const ModelCosts& model) {
     return costs;
   costs.forward.clear();
   costs.backward.clear();
-  for (int stage = 0; stage < model.training.stages(); ++stage) {
-    const StageWork& work = model.stages[stage].work;
-    auto of = [&](const KernelTable& kernels) {
-      return costs.machine->host_seconds + seconds(*costs.machine, kernels);
-    };
-    costs.forward.push_back(of(work.forward));
-    costs.backward.push_back(of(work.backward));
-    costs.input_part.push_back(of(work.input_part));
-    costs.weight_part.push_back(of(work.weight_part));
+  std::vector<StageSeconds> stages = stage_seconds(model, *costs.machine);
+  stages.resize(model.training.stages());  // without the tied one
+  for (const StageSeconds& stage : stages) {
+    costs.forward.push_back(stage.forward);
+    costs.backward.push_back(stage.backward);
+    costs.input_part.push_back(stage.input_part);
+    costs.weight_part.push_back(stage.weight_part);
   }
   return costs;
 }

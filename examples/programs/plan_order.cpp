@@ -157,7 +157,7 @@ Json OrderFlags::found(const Costs& costs) const {
 
 std::string order_words(const Json& found) {
   const double seconds = found["seconds"], bound = found["bound"];
-  auto above = [&](double more, double less) { return 100 * (more / less - 1); };
+  auto above = [&](double more, double less) { return less > 0 ? 100 * (more / less - 1) : 0; };
   std::string words = found["rows"];
   words += fmt::format("# An update takes {}, and no order less than {}: ", seconds_text(seconds),
                        seconds_text(bound));

@@ -156,6 +156,8 @@ void RunFlags::parse(CLI::App& app, int argc, char** argv, const std::vector<std
     own.insert(own.begin(), planned.begin(), planned.end());
     parse_list(app, own);
   }
+  PG_CHECK(row == 1 || !plan_from.empty(), "--row says which plan of --plan-from FILE is trained; ",
+           "give that, too");
   plan_given = app.count("--plan") > 0;
   if (!resume.empty()) resume_flags(app, own, fixed);
   saved = flag_values(app);

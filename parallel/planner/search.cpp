@@ -17,12 +17,16 @@ std::vector<int> divisors(int number, int most) {
 }
 
 std::vector<const Schedule*> schedules_of(const Space& space) {
+  const auto is_searched = [](const Schedule* each) {
+    return !each->cyclic && !each->updates_per_microbatch && each->ranks == pipeline_ranks;
+  };
   std::vector<const Schedule*> found;
-  for (const std::string& name : space.schedules) found.push_back(&find_schedule(name));
-  if (found.empty())
-    std::ranges::copy_if(schedules(), std::back_inserter(found), [](const Schedule* each) {
-      return !each->cyclic && !each->updates_per_microbatch && each->ranks == pipeline_ranks;
-    });
+  for (const std::string& name : space.schedules) {
+    found.push_back(&find_schedule(name));
+    PG_CHECK(is_searched(found.back()), "--schedule ", name,
+             ": only schedules are searched that divide a batch over replicas of a pipeline");
+  }
+  if (found.empty()) std::ranges::copy_if(schedules(), std::back_inserter(found), is_searched);
   return found;
 }
 

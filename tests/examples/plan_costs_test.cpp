@@ -109,6 +109,7 @@ TEST_CASE("a run takes a row by --plan-from, and other flags change it") {
                                             " has --layers 3; leave out one of the two");
   check(train + Words{"--row", "100"},
         "there is no row 100, it has " + std::to_string(rows.size()));
+  check({"train_gpt", "--data", run.data, "--row", "2"}, "--row says which plan of --plan-from");
   check({"train_resnet", "--plan-from", file}, "its plans are for train_gpt");
   const auto from = [&](const std::string& text) {
     return Words{"train_gpt", "--data", run.data, "--plan-from", run.folder.write("x", text)};

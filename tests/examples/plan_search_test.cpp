@@ -43,6 +43,8 @@ TEST_CASE("plan search names the plan that needs the least more, if there is one
 TEST_CASE("plan search refuses what it does not know, and plans that fit nowhere, in one line") {
   Words unknown = words;
   unknown[3] = "gpt4";
+  check_refused(words + Words{"--machine", "laptop"}, "laptop has one host of 2 devices");
+  check_refused(words + Words{"--schedule", "recycle"}, "--schedule recycle: only schedules are");
   check_refused(unknown, "gpt4: no such model");
   unknown = words;
   unknown[5] = "laptop2";
