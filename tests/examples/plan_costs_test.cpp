@@ -83,7 +83,8 @@ TEST_CASE("the command has the text and the tokens of the run, as a shell takes 
 
 TEST_CASE("a run takes a row by --plan-from, and other flags change it") {
   const TimedRun run;
-  const std::string file = run.searched({"--schedule", "1f1b", "--devices", "4", "--rows", "99"});
+  const std::string file = run.searched(
+      {"--machine", "rtx3090x8", "--schedule", "1f1b", "--devices", "4", "--rows", "99"});
   const nlohmann::json rows = nlohmann::json::parse(std::ifstream(file))["best"];
   std::size_t row = 0;  // one that is cut by seconds
   while (row < rows.size() && !rows[row]["flags"].contains("--cuts")) ++row;
