@@ -45,8 +45,9 @@ struct Found {
 
 /// Evaluates candidates of one model, of one dtype, on one machine.
 /// One replica is simulated, as the others do the same at the same time: its messages have a part
-/// of the links (stage_seconds.h). Its sums and ZeRO's gathers are as long as those of all replicas,
-/// by the lists of the fastest reduction; they share links with messages, while ranks compute on.
+/// of the links (stage_seconds.h). Its sums and ZeRO's gathers are as long as those of all
+/// replicas, by the lists of the fastest reduction; they share links with messages, while ranks
+/// compute on.
 /// Of many microbatches two shorter plans are simulated, since what one more takes is the same from
 /// some number on; and of schedules whose updates overlap, plans of several updates.
 class Evaluation {
@@ -65,9 +66,10 @@ class Evaluation {
   /// Seconds that an update takes at least: the busiest rank's work, what must precede and follow
   /// it in a pipeline that drains, and an update with its sum. No message is exposed.
   double bound(const Candidate& candidate);
-  /// A bound that also knows messages: a host's card must carry them and sums, and of K microbatches
-  /// that are between their forward and their backward on the first stage at once each takes at
-  /// least L, so that m of them take at least m L / K. It takes longer, as K is counted in a plan.
+  /// A bound that also knows messages: a host's card must carry them and sums, and of K
+  /// microbatches that are between their forward and their backward on the first stage at once each
+  /// takes at least L, so that m of them take at least m L / K. It takes longer, as K is counted in
+  /// a plan.
   /// source: Little 1961
   double bound_with_messages(const Candidate& candidate);
   /// Bytes that some rank needs at least: its state, and what a microbatch keeps.

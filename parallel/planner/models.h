@@ -7,9 +7,9 @@
 // models.h       networks by name
 // layer_costs.h  what each stage computes and keeps, by running its code on the blank device
 // peak.h         the bytes of every rank over the time of a simulated plan, and the peak
-// search.h       the fastest plans that fit; evaluation.h: seconds and bytes of one; bounds.cpp: what
-//                it takes at least; replicas.cpp: a replica that stands for all, and their sums;
-//                stage_seconds.h: how long a machine takes for what a stage computes
+// search.h       the fastest plans that fit; evaluation.h: seconds and bytes of one; bounds.cpp:
+//                what it takes at least; replicas.cpp: a replica that stands for all, and their
+//                sums; stage_seconds.h: how long a machine takes for what a stage computes
 // order.h        orders of an update's cells, and the list scheduler; order_search.h: a short one
 // placement.h    operators of a graph on devices
 #pragma once

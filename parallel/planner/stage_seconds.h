@@ -30,8 +30,8 @@ struct StageSeconds {
 /// seconds are added to each forward and backward, half of them to each part of a backward.
 std::vector<StageSeconds> stage_seconds(const ModelCosts& costs, const Machine& machine);
 
-/// What a run's computations took: an example in each of its stages, and an update of one element of
-/// the weights. A stage's seconds are divided by arithmetic, over its layers and within them.
+/// What a run's computations took: an example in each of its stages, and an update of one element
+/// of the weights. A stage's seconds are divided by arithmetic, over its layers and within them.
 struct MeasuredSeconds {
   /// training: how the run cut the model;  examples: of a microbatch
   /// costs: of its stages: forward, backward, or its two parts, and step
@@ -44,8 +44,8 @@ struct MeasuredSeconds {
   double element = 0;                ///< of an update
 };
 
-/// Seconds of each stage as a run has them. A second forward, of a stage that recomputes its layers,
-/// takes what the first one took.
+/// Seconds of each stage as a run has them. A second forward, of a stage that recomputes its
+/// layers, takes what the first one took.
 std::vector<StageSeconds> stage_seconds(const ModelCosts& costs, const MeasuredSeconds& run);
 
 /// Where the ranks of a plan are. Stages: the replicas of a stage are side by side, so that their
