@@ -1,5 +1,5 @@
 // summary.json has the costs of stages, the model's shape, and the flags with the layout.
-// Chapter 06.
+// Chapter 16.
 #include "examples/programs/plan_costs.h"
 
 #include <nlohmann/json.hpp>

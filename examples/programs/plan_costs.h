@@ -1,6 +1,6 @@
 // RunCosts: what a finished run says of its model and of the time that its computations took, for
 // a search of plans. Not here: how a run measures it (parallel/observers/recording.h).
-// Chapter 06.
+// Chapter 16.
 #pragma once
 
 #include <filesystem>

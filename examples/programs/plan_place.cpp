@@ -1,5 +1,5 @@
 // A graph is a text with a line for each operator.
-// Chapter 06.
+// Chapter 16.
 #include "examples/programs/plan_place.h"
 
 #include <fmt/ranges.h>

@@ -1,6 +1,6 @@
 // PlaceFlags: the flags of `plan place`, which places the operators of a graph on devices, and what
 // it prints. Not here: the placement itself (parallel/planner/placement.h).
-// Chapter 06.
+// Chapter 16.
 #pragma once
 
 #include <nlohmann/json.hpp>

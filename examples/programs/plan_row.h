@@ -1,7 +1,7 @@
 // A row of `plan search`: the flags that train its plan, as its JSON has them, as a command for
 // people, and as words that --plan-from reads. Not here: the search (plan_search.h), and what a run
 // makes of its flags (run_layout.h).
-// Chapter 06.
+// Chapter 16.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
 // One walk makes JSON, and the table is made of it.
-// Chapter 06.
+// Chapter 16.
 #include "examples/programs/plan_search.h"
 
 #include <fmt/ranges.h>

@@ -1,6 +1,6 @@
 // SearchFlags: the flags of `plan search`, which finds the fastest plans for a model on a machine,
 // and what it prints. Not here: the search itself (parallel/planner/search.h).
-// Chapter 06.
+// Chapter 16.
 #pragma once
 
 #include <nlohmann/json.hpp>

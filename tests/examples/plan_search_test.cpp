@@ -1,5 +1,5 @@
 // `plan search`: its table, its JSON, and what it refuses in one line.
-// Not here: which plans are the fastest (tests/parallel/planner/search_test.cpp). Chapter 06.
+// Not here: which plans are the fastest (tests/parallel/planner/search_test.cpp). Chapter 16.
 #include "tests/examples/plan_program.h"
 
 using namespace plangrad::tests;

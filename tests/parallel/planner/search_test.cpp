@@ -1,5 +1,5 @@
 // The search against all candidates, bounds against simulated times, one replica against whole
-// plans, and depths against those of a paper. Chapter 06.
+// plans, and depths against those of a paper. Chapter 16.
 #include "parallel/planner/search.h"
 
 #include <set>
@@ -70,7 +70,8 @@ TEST_CASE("search: the best of all candidates on 8 devices, over all schedules",
     schedules.insert(each.schedule);
     found.push_back(evaluation.simulated(each));
   }
-  CHECK(schedules.size() == 13);
+  // All but cyclic-v1, cyclic-v2, pipedream and recycle.
+  CHECK(schedules.size() == schedule_names().size() - 4);
 
   std::vector<double> bytes;
   for (const Found& each : found) bytes.push_back(each.bytes);
