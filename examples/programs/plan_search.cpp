@@ -64,7 +64,7 @@ CostSettings settings_of(const SearchFlags& flags, const Machine& machine) {
   return settings;
 }
 
-/// What is searched: flags, completed by what a run says.
+/// The model, the machine and the settings of a search, from flags and a run's costs.
 struct Search {
   PlannedModel model;
   Machine machine;
@@ -264,7 +264,7 @@ std::string row_of(const Json& plan, std::size_t place) {
       percent("waiting"), percent("collective"), percent("update"));
 }
 
-/// What the first plan mostly does beside computing.
+/// A sentence that names what takes most of the first plan's time beside computations.
 ///   hosted: devices of a host; 0: not known
 std::string limit_of(const Json& plan, int hosted) {
   const Json& shares = plan["shares"];

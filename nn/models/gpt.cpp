@@ -92,7 +92,7 @@ class Attention : public Layer {
              Init::normal(deviation(config))),
         out_(list, name + ".attn.c_proj", config.width, config.width, into_residual(config)) {}
 
-  /// What is added to x.
+  /// The attention's result, which forward() adds to x.
   Tensor added(const Tensor& x, const Pass& pass) const {
     Tensor a = out_.forward(attention(qkv_.forward(norm_.forward(x)), heads_));
     return drop(a, dropout_, place_, pass);
@@ -118,7 +118,7 @@ class Mlp : public Layer {
             Init::normal(deviation(config))),
         down_(list, name + ".mlp.c_proj", 4 * config.width, config.width, into_residual(config)) {}
 
-  /// The same for x + a, in one kernel with the norm.
+  /// The MLP on h = x + a. One kernel adds them up and normalizes the sum.
   Tensor forward(const Tensor& x, const Tensor& a, const Pass& pass) const {
     auto [h, n] = norm_.forward(x, a);  // h = x + a
     return h + added(n, pass);

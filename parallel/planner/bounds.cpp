@@ -179,7 +179,7 @@ double Evaluation::least_bytes(const Candidate& candidate) {
   return most;
 }
 
-/// What a schedule does in a small plan.
+/// The traits of a schedule, which a small plan of it shows.
 const Evaluation::Traits& Evaluation::traits(const Candidate& candidate) {
   const auto [place, is_new] = traits_.try_emplace(candidate.schedule);
   Traits& traits = place->second;

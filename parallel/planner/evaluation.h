@@ -48,8 +48,8 @@ struct Found {
 /// of the links (stage_seconds.h). Its sums and ZeRO's gathers are as long as those of all
 /// replicas, by the lists of the fastest reduction; they share links with messages, while ranks
 /// compute on.
-/// Of many microbatches two shorter plans are simulated, since what one more takes is the same from
-/// some number on; and of schedules whose updates overlap, plans of several updates.
+/// A plan of many microbatches is extended from two shorter ones, as from some number on each
+/// microbatch adds the same time. If updates overlap, these plans have several updates.
 class Evaluation {
  public:
   static constexpr double endless = std::numeric_limits<double>::infinity();

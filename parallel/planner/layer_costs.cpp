@@ -239,14 +239,14 @@ StageCosts stage_costs(const Training& training, int stage, const PlannedModel& 
   return extended(two, found, alike.count);
 }
 
-/// What a layer's costs depend on, beside its input.
+/// A text that two layers share if they cost the same for the same input.
 std::string description(const LayerSpec& layer) {
   std::string words = text(layer.flops);
   for (const Shape& shape : shapes_of(layer)) words += text(' ', shape);
   return words;
 }
 
-/// What the costs of a stage depend on: settings, its place, its input, and its layers.
+/// A text that two stages share if they cost the same: settings, place, input and layers.
 std::string description(const Training& training, int stage, const CostSettings& settings,
                         const std::vector<std::string>& layers, const Shape& example) {
   const int first = training.cuts[stage], last = training.cuts[stage + 1];
