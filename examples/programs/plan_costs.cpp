@@ -2,6 +2,7 @@
 // Chapter 16.
 #include "examples/programs/plan_costs.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "examples/programs/plan_flags.h"
@@ -31,11 +32,25 @@ PlannedModel model_of(const std::string& asked, const std::string& summary, cons
   return model;
 }
 
+/// The threads of the run's kernels, for each that a rank has if so many share the cores. 1 where
+/// kernels run on a device, or only take pretended time.
+double more_threads(const Json& machine, int ranks) {
+  const int threads = machine.value("threads", 0), cores = machine.value("cores", 0);
+  return threads == 0 ? 1
+                      : threads / std::max(1.0, static_cast<double>(cores / std::max(1, ranks)));
+}
+
 /// The costs that the run has, by their names.
-Costs costs_of(const Json& found) {
+Costs costs_of(const Json& summary, int devices) {
+  const Json& found = summary["costs"];
+  const double slower = more_threads(summary.at("machine"), devices);
   Costs costs;
   for (const char* name : {"forward", "backward", "input_part", "weight_part", "step"})
-    if (found.contains(name)) find(cost_fields(), name)->take(costs, text_of(found[name]));
+    if (found.contains(name)) {
+      Json seconds = found[name];
+      for (Json& each : seconds) each = slower * each.get<double>();
+      find(cost_fields(), name)->take(costs, text_of(seconds));
+    }
   return costs;
 }
 
@@ -54,7 +69,7 @@ std::string data_words(const Json& flags) {
   return printable(words);
 }
 
-RunCosts read(const std::filesystem::path& folder, const std::string& model) {
+RunCosts read(const std::filesystem::path& folder, const std::string& model, int devices) {
   const std::string file = (folder / "summary.json").string();
   PG_CHECK(std::filesystem::is_regular_file(file), "this is not the folder of a run, which has a ",
            "summary.json");
@@ -69,21 +84,18 @@ RunCosts read(const std::filesystem::path& folder, const std::string& model) {
   PlannedModel planned = model_of(model, file, config);
   const int batch = flags.at("--batch").get<int>();
   PG_CHECK(batch >= layout.per_step(), "its summary.json is damaged");
+  const int ranks = summary.at("ranks").get<int>();
   const MeasuredSeconds seconds(Training(planned.layers, layout.stages, layout.cuts),
-                                costs_of(summary["costs"]), batch / layout.per_step(),
-                                layout.zero > 0 ? layout.width : 1);
-  return {std::move(planned),
-          seconds,
-          flags.at("--dtype").get<std::string>(),
-          batch,
-          summary.at("ranks").get<int>(),
+                                costs_of(summary, devices > 0 ? devices : ranks),
+                                batch / layout.per_step(), layout.zero > 0 ? layout.width : 1);
+  return {std::move(planned), seconds, flags.at("--dtype").get<std::string>(), batch, ranks,
           data_words(flags)};
 }
 
 }  // namespace
 
-RunCosts run_costs(const std::filesystem::path& folder, const std::string& model) try {
-  return read(folder, model);
+RunCosts run_costs(const std::filesystem::path& folder, const std::string& model, int devices) try {
+  return read(folder, model, devices);
 } catch (const Json::exception&) {
   throw Error(text("--costs ", folder.string(), ": its summary.json is damaged"));
 } catch (const Error& error) {

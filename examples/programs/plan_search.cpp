@@ -82,7 +82,7 @@ Search search_of(SearchFlags& flags) {
   if (flags.costs.empty()) {
     search.model = planned_model(flags.model);
   } else {
-    RunCosts run = run_costs(flags.costs, flags.model);
+    RunCosts run = run_costs(flags.costs, flags.model, flags.devices);
     PG_CHECK(flags.dtype.empty() || flags.dtype == run.dtype, "--dtype ", flags.dtype, ": --costs ",
              flags.costs, " is a run in ", run.dtype);
     flags.dtype = run.dtype;

@@ -3,6 +3,7 @@
 // Chapter 06.
 #include "parallel/observers/run_record.h"
 
+#include "autograd/cpu/cpu_backend.h"
 #include "autograd/version.h"
 #include "parallel/drawing/draw.h"
 #include "parallel/simulation/pretended.h"
@@ -157,6 +158,8 @@ json RunRecord::summary(Lead& lead) {
               {"events", json(events_.begin() + left_out, events_.end())}};
   result["machine"]["device"] = lead.engine().device()->backend().name();
   const bool on_cores = std::string_view(lead.engine().device()->backend().name()) == "cpu";
+  if (on_cores && !settings_.pretended)
+    result["machine"]["threads"] = autograd::compute_threads();  // of the rank that leads
   const std::optional<SharedCores> shared = shared_cores(cores);
   for (auto& [updates, facts] : recordings_)
     if (!facts)

@@ -50,6 +50,31 @@ TEST_CASE("a search takes seconds, model, batch and devices from a run") {
   CHECK_THAT(twice["seconds"].get<double>(), WithinRel(8 * (0.03 + 0.06) + 2 * 0.005, 0.01));
 }
 
+TEST_CASE("kernels of a run take longer where its cores are shared by more ranks") {
+  Runs run{{"--layers", "3", "--batch", "8"}};
+  run.train("timed");
+  nlohmann::json summary = summary_of(run.path("timed"));
+  CHECK(summary["machine"]["threads"] == summary["machine"]["cores"]);
+  summary["machine"]["threads"] = summary["machine"]["cores"] = 8;
+  const auto computing = [&](int devices) {
+    run.folder.write("summary.json", summary.dump());
+    const nlohmann::json all =
+        json_of({"plan", "search", "--machine", "h100-hgx", "--costs", run.path(""), "--devices",
+                 std::to_string(devices), "--rows", "9999"})["best"];
+    const auto is_alone = [](const nlohmann::json& each) {
+      return each["depth"] == 1 && each["width"] == 1 && each["sequences"] == 8;
+    };
+    const auto found = std::ranges::find_if(all, is_alone);
+    REQUIRE(found != all.end());
+    return found->at("seconds").get<double>();
+  };
+  const double alone = computing(1);
+  CHECK_THAT(computing(2), WithinRel(2 * alone, 0.2));
+  CHECK_THAT(computing(3), WithinRel(4 * alone, 0.2));
+  summary["machine"].erase("threads");
+  CHECK_THAT(computing(2), WithinRel(alone, 0.2));
+}
+
 TEST_CASE("the command that a search prints runs, and trains the plan of its first row") {
   const TimedRun run;
   const std::string output = output_of(run.search());
