@@ -26,8 +26,13 @@ class RowHoldings {
     const Instruction& x = plan_.rows[rank_][cell];
     for (const Name& name : needs(plan_, tied_versions_, x)) use(x, name, start, end);
     const bool again = begins_pass(x) && is_open(Hold::input, {Value::stash, x.stage, x.micro});
-    for (const Name& name : makes(plan_, x))
-      if (!again || name.what == Value::stash) make(x, name, start, end);  // its output has left
+    for (const Name& name : makes(plan_, x)) {
+      if (again && name.what != Value::stash) continue;  // its output has left
+      // An update is in place, unless the old version is still read: then both are there meanwhile.
+      const bool is_beside =
+          makes_version(x) && lifetimes_.needed_after(x.stage, x.version - 1, cell);
+      make(x, name, start, is_beside ? start : end);
+    }
     if (plan_.steps == 0 && begins_pass(x))
       close(Hold::activations, {Value::stash, x.stage, x.micro}, end);
     for (auto [stage, version] : lifetimes_.ending_at(cell)) retire(stage, version, end);
