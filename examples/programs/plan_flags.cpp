@@ -174,6 +174,8 @@ void CostFlags::add_flags(CLI::App& app) {
   for (const parallel::Field<parallel::Costs>* field : parallel::cost_fields())
     add_field(flags, *field, costs, "",
               [this](const auto& each, const std::string& word) { each.take(costs, word); });
+  for (const char* instead : {"--bandwidth", "--latency"})
+    app.get_option("--machine")->excludes(app.get_option(instead));
 }
 
 parallel::Costs CostFlags::of(const parallel::Plan& plan) const {

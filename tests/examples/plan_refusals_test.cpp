@@ -100,6 +100,8 @@ TEST_CASE("plan refuses costs and files that can't be") {
     check_refused(words + Words{"--weight-bytes", "1.5"},
                   "--weight-bytes: expected a whole number, 0 or more");
     check_refused(words + Words{"--bandwidth", "0"}, "--bandwidth: expected a number");
+    check_refused(words + Words{"--bandwidth", "1e9", "--machine", "laptop"},
+                  "--bandwidth excludes --machine");
     check_refused(words + Words{"--latency", "-1"}, "--latency: expected a number, 0 or more");
   }
   const Words draw = small_plan("draw", "2bw");
