@@ -51,6 +51,12 @@ inline std::int64_t kept_count(std::int64_t count, double pruned) {
                                 std::llround((1 - pruned) * static_cast<double>(count)));
 }
 
+/// Elements of a parameter's state where this share of each matrix is pruned (SAMO).
+inline std::int64_t stored_count(const Parameter& parameter, double pruned) {
+  const std::int64_t all = parameter.shape.numel();
+  return is_prunable(parameter) ? kept_count(all, pruned) : all;
+}
+
 /// throws: Error unless the index ascends within the parameter
 void check_index(const Parameter& parameter, const Index& index);
 

@@ -190,6 +190,16 @@ parallel::Costs CostFlags::of(const parallel::Plan& plan) const {
   return parallel::encoded(costs, plan, "--weight-bytes");
 }
 
+void check_smaller(const char* flag, const parallel::CodecSpec& spec, autograd::DType dtype) {
+  if (spec.kind().keeps_bf16 || !is_local(spec)) return;
+  constexpr std::int64_t count = 1 << 20;
+  const std::int64_t plain = count * size_of(dtype);
+  const std::int64_t bytes = encoded_bytes(spec, count, size_of(dtype));
+  PG_CHECK(bytes < plain, flag, ' ', print(spec), " makes messages larger: ", count, " values are ",
+           plain, " bytes as they are, and ", bytes,
+           " encoded; use fewer bits, larger buckets or a smaller fraction");
+}
+
 // ---- saved flags ----
 
 /// Whether a run saves the field: a size, or what was given of all else.

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "autograd/dtype.h"
 #include "parallel/schedules/plan_spec.h"
 #include "parallel/schedules/schedule.h"
 #include "parallel/simulation/costs.h"
@@ -74,5 +75,8 @@ parallel::PlanSpec saved_spec(const nlohmann::json& flags);
 
 /// The fields as words of a command line, without those that were not given.
 std::vector<std::string> words_of(const parallel::PlanSpec& request);
+
+/// throws: Error if the codec makes large messages of this type no smaller; `flag` sets the codec
+void check_smaller(const char* flag, const parallel::CodecSpec& spec, autograd::DType dtype);
 
 }  // namespace plangrad::examples

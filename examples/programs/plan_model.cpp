@@ -9,7 +9,6 @@
 
 #include "autograd/cpu/cpu_backend.h"
 #include "examples/programs/program.h"
-#include "parallel/codecs/low_rank.h"
 #include "parallel/planner/stage_seconds.h"
 #include "sparse/pruning.h"
 
@@ -42,13 +41,10 @@ ModelCosts ModelFlags::costs(const Plan& plan, const Layout& layout) const {
   CostSettings settings{.dtype = dtype == "bf16" ? DType::bf16 : DType::f32,
                         .examples = sequences,
                         .recompute_layers = layout.recompute && plan.stages == 1,
-                        .cuts = layout.cuts};
+                        .cuts = layout.cuts,
+                        .pruned = prune,
+                        .stored = sparse::stored_count};
   if (device == "cpu") settings.like = std::make_shared<autograd::CpuBackend>();
-  if (prune > 0)
-    settings.stored = [this](const Parameter& parameter) {
-      const std::int64_t all = parameter.shape.numel();
-      return sparse::is_prunable(parameter) ? sparse::kept_count(all, prune) : all;
-    };
   ModelCosts costs = model_costs(planned_model(model), plan.stages, settings);
   const bool is_tied = costs.training.shared.parameters.size() > 0;
   PG_CHECK(is_tied == !plan.tied.empty(), "--model ", model, ": its stages share ",
@@ -56,19 +52,6 @@ ModelCosts ModelFlags::costs(const Plan& plan, const Layout& layout) const {
            "; make a plan with --schedule, which takes this from the model");
   return costs;
 }
-
-namespace {
-
-/// Bytes of a stage's gradient sum, in f32, as the plan's codec sends it.
-std::int64_t sum_bytes(const StageCosts& stage, const Plan& plan) {
-  if (is_local(plan.codec))
-    return plan.codec.is_none() ? 4 * stage.bytes.stored
-                                : encoded_bytes(plan.codec, stage.bytes.stored, 4);
-  const Factoring factors = factoring(stage.parameters, plan.codec.rank);
-  return 4 * (factors.first + (plan.codec.kind().sums > 1 ? factors.second : 0));
-}
-
-}  // namespace
 
 Costs with_bytes(Costs costs, const ModelCosts& model, const Plan& plan) {
   const auto is_free = [](const std::vector<std::int64_t>& list) {
@@ -85,7 +68,7 @@ Costs with_bytes(Costs costs, const ModelCosts& model, const Plan& plan) {
       costs.activation_bytes.push_back(stage.bytes.output);
     if (!sets_weights) continue;
     costs.weight_bytes.push_back(weight * stage.bytes.stored);
-    costs.sum_bytes.push_back(sum_bytes(stage, plan));
+    costs.sum_bytes.push_back(sent_sum_bytes(stage, plan.codec));
   }
   return costs;
 }

@@ -38,13 +38,36 @@ void SearchFlags::add_flags(CLI::App& app) {
   flags.whole("--rows", rows, 1, "plans that are printed");
   flags.number("--memory", memory, 0, limits::large,
                "bytes of each device (default: the machine's)");
-  flags.words("--schedule", schedule, "NAME", "only this one (default: all that divide a batch)");
+  flags.words("--schedule", schedules, "NAME,...", "only these (default: all that divide a batch)")
+      ->delimiter(',');
   flags
       .words("--dtype", dtype, "TYPE",
              "f32 or bf16 (default: RUN's, or in which the machine is faster)")
       ->check(CLI::IsMember({"f32", "bf16"}));
-  flags.number("--prune", prune, 0, 0.9999,
-               "share of each matrix that is pruned; ranks store the rest (SAMO)");
+  flags
+      .words("--prune", prune, "X,...",
+             "shares of each matrix that are pruned; ranks store the rest (SAMO) (default: 0)")
+      ->delimiter(',')
+      ->check(number_between(0.0, 0.9999));
+  const auto codec_list = [&](const char* name, std::vector<CodecSpec>& all, const char* what,
+                              WhichCodecs which) {
+    flags.taken(name, "NAME,...",
+                text(what, "; encoding takes no time (default: none): ", codec_usages(which)),
+                [&all](const std::string& words) {
+                  all.clear();
+                  for (const std::string& each : split(words, ','))
+                    all.push_back(parse_codec(each));
+                });
+  };
+  app.add_flag_callback(
+         "--order",
+         [] {
+           throw UsageError("--order: the order of a layout's cells is searched by plan order");
+         })
+      ->group("");
+  codec_list("--codec", codecs, "how sums of gradients may be encoded", any_codec);
+  codec_list("--codec-channel", channels, "how activations and their gradients may be",
+             for_activations);
 }
 
 namespace {
@@ -55,12 +78,13 @@ DType dtype_of(const SearchFlags& flags, const Machine& machine) {
 }
 
 CostSettings settings_of(const SearchFlags& flags, const Machine& machine) {
-  CostSettings settings{.dtype = dtype_of(flags, machine)};
-  if (flags.prune > 0)
-    settings.stored = [share = flags.prune](const Parameter& parameter) {
-      const std::int64_t all = parameter.shape.numel();
-      return sparse::is_prunable(parameter) ? sparse::kept_count(all, share) : all;
-    };
+  const CostSettings settings{.dtype = dtype_of(flags, machine), .stored = sparse::stored_count};
+  for (const CodecSpec& each : flags.codecs) check_smaller("--codec", each, DType::f32);
+  for (const CodecSpec& each : flags.channels) {
+    PG_CHECK(each.kind().is_for_activations(), "--codec-channel ", print(each),
+             ": this codec is for gradients; use ", codecs_to_use(for_activations));
+    check_smaller("--codec-channel", each, settings.dtype);
+  }
   return settings;
 }
 
@@ -106,6 +130,24 @@ Json shape_of(const PlannedModel& model) {
   return shape;
 }
 
+/// Whether ranks hold another number of stages than the schedule usually has.
+bool has_chunks(const Candidate& plan) {
+  const Schedule& schedule = find_schedule(plan.schedule);
+  return schedule.chunks > 0 && schedule.chunks != plan.layout.chunks;
+}
+
+/// What a plan has beside the columns of the table, where it is not usual: "4 stages a rank".
+std::vector<std::string> extras_of(const Candidate& plan) {
+  const Layout& layout = plan.layout;
+  std::vector<std::string> extras;
+  if (has_chunks(plan) || (plan.depth() == 1 && layout.stages > 1))
+    extras.push_back(text(layout.chunks, " stages a rank"));
+  if (!layout.codec.is_none()) extras.push_back("sums " + print(layout.codec));
+  if (!layout.channel.is_none()) extras.push_back("messages " + print(layout.channel));
+  if (plan.pruned > 0) extras.push_back(fmt::format("{:.4g}% pruned", 100 * plan.pruned));
+  return extras;
+}
+
 /// The flags that train a plan.
 Json flags_of(const Found& found, Evaluation& evaluation, const SearchFlags& flags, DType dtype) {
   const Candidate& plan = found.candidate;
@@ -115,12 +157,17 @@ Json flags_of(const Found& found, Evaluation& evaluation, const SearchFlags& fla
                  .width = layout.width,
                  .microbatches = layout.microbatches,
                  .recompute = layout.recompute,
-                 .zero = layout.zero};
+                 .zero = layout.zero,
+                 .codec = layout.codec,
+                 .channel = layout.channel};
+  if (!layout.codec.is_none()) spec.given.insert("codec");
+  if (!layout.channel.is_none()) spec.given.insert("channel");
+  if (has_chunks(plan)) spec.layout.chunks = layout.chunks, spec.given.insert("chunks");
   if (plan.by_seconds) spec.layout.cuts = evaluation.cuts(plan), spec.given.insert("cuts");
   Json all{{"--batch", flags.batch}, {"--dtype", name_of(dtype)}};
   save_fields(spec, all);
   if (layout.width > 1) all["--reduction"] = name_of(found.reduction);
-  if (flags.prune > 0) all["--prune"] = flags.prune, all["--samo"] = true;
+  if (plan.pruned > 0) all["--prune"] = plan.pruned, all["--samo"] = true;
   return all;
 }
 
@@ -135,6 +182,11 @@ Json to_json(const Found& found, Evaluation& evaluation, const SearchFlags& flag
             {"sequences", plan.examples},
             {"recompute", layout.recompute},
             {"zero", layout.zero},
+            {"chunks", layout.chunks},
+            {"codec", print(layout.codec)},
+            {"channel", print(layout.channel)},
+            {"pruned", plan.pruned},
+            {"extras", extras_of(plan)},
             {"side_by_side", plan.packing == Packing::stages ? "replicas" : "stages"},
             {"seconds", found.seconds},
             {"bound", found.bound},
@@ -161,6 +213,7 @@ std::string name_of_plan(const Json& plan) {
                   plan["depth"].get<int>(), plan["width"].get<int>(), plan["sequences"].get<int>());
   if (plan["recompute"]) name += ", recompute";
   if (plan["zero"] > 0) name += text(", ZeRO ", plan["zero"].get<int>());
+  for (const Json& extra : plan["extras"]) name += ", " + extra.get<std::string>();
   return name;
 }
 
@@ -190,8 +243,11 @@ Json SearchFlags::run() const {
            machine.name, " has one host of ", links.devices_per_host, " devices, and no link to ",
            "another: use --devices of at most as many, or a machine with a link \"of a host\"");
   Evaluation evaluation(model, machine, settings, run);
-  Space space{.keep = rows};
-  if (!schedule.empty()) space.schedules = {schedule};
+  const Space space{.schedules = schedules,
+                    .codecs = codecs,
+                    .channels = channels,
+                    .pruned = prune,
+                    .keep = rows};
   const int layers = static_cast<int>(model.layers.size());
   SearchResult result;
   {
@@ -252,16 +308,18 @@ std::string row_of(const Json& plan, std::size_t place) {
   const auto percent = [&](const char* key) {
     return fmt::format("{:.0f}%", 100 * std::max(0.0, shares[key].get<double>()));
   };
-  return fmt::format(
+  std::string row = fmt::format(
       "{:<3}{:>9.4g}{:>10}{:>10}{:>10}{:>6}  {:<15}{:<10}{:>4}  {:<9}{:>10}{:>10}"
-      "{:>9}{:>6}{:>8}\n",
+      "{:>9}{:>6}{:>8}  {}",
       place, plan["per_second"].get<double>(), seconds_text(plan["seconds"]),
       bytes_text(plan["bytes"]),
       fmt::format("{} x {}", plan["depth"].get<int>(), plan["width"].get<int>()),
       plan["sequences"].get<int>(), plan["schedule"].get<std::string>(),
       plan["recompute"] ? "yes" : "no", plan["zero"].get<int>(),
       plan["side_by_side"].get<std::string>(), percent("compute"), percent("point_to_point"),
-      percent("waiting"), percent("collective"), percent("update"));
+      percent("waiting"), percent("collective"), percent("update"),
+      fmt::format("{}", fmt::join(plan["extras"].get<std::vector<std::string>>(), ", ")));
+  return row.erase(row.find_last_not_of(' ') + 1) + '\n';
 }
 
 /// A sentence that names what takes most of the first plan's time beside computations.
@@ -291,12 +349,16 @@ std::string search_words(const Json& found) {
   const Json& best = found["best"];
   const double count = found["parameters"];
   const bool is_large = count >= 1e8;
+  const auto counted = [&](const char* key, const char* what) {
+    const int number = found[key];
+    return text(number, ' ', what, number == 1 ? "" : "s");
+  };
   std::string words = fmt::format(
-      "{:.3g} {} parameters in {}, {} devices of {}, {} examples an update\n"
+      "{:.3g} {} parameters in {}, {} of {}, {} an update\n"
       "{} plans: {} simulated",
       count / (is_large ? 1e9 : 1e6), is_large ? "billion" : "million",
-      found["dtype"].get<std::string>(), found["devices"].get<int>(),
-      found["machine"].get<std::string>(), found["batch"].get<int>(),
+      found["dtype"].get<std::string>(), counted("devices", "device"),
+      found["machine"].get<std::string>(), counted("batch", "example"),
       found["candidates"].get<std::size_t>(), found["simulated"].get<std::size_t>());
   if (found["memory"] > 0)
     words += fmt::format(", {} of those looked at do not fit {}",

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "parallel/plan/codec_spec.h"
+
 namespace CLI {
 class App;
 }
@@ -14,14 +16,15 @@ class App;
 namespace plangrad::examples {
 
 struct SearchFlags {
-  std::string model = {}, machine = {};  ///< names or files
-  std::string costs = {};                ///< the folder of a run; empty: none
-  int devices = 0, batch = 0;            ///< 0: 1, or the run's
-  int rows = 10;                         ///< plans that are printed
-  double memory = 0;                     ///< bytes of a device; 0: the machine's
-  std::string schedule = {};             ///< empty: all
+  std::string model = {}, machine = {};     ///< names or files
+  std::string costs = {};                   ///< the folder of a run; empty: none
+  int devices = 0, batch = 0;               ///< 0: 1, or the run's
+  int rows = 10;                            ///< plans that are printed
+  double memory = 0;                        ///< bytes of a device; 0: the machine's
+  std::vector<std::string> schedules = {};  ///< empty: all
   std::string dtype = {};  ///< empty: the run's, or bf16 where the machine's peak is higher
-  double prune = 0;
+  std::vector<double> prune = {0};
+  std::vector<parallel::CodecSpec> codecs = {{}}, channels = {{}};
 
   void add_flags(CLI::App& app);
   /// Searches, and tells how far it is in a line on stderr if that is a terminal.

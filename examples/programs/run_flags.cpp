@@ -264,18 +264,6 @@ void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>& own,
                              "that it saved has a value that no run has"));
 }
 
-/// throws: Error if the codec makes large messages of this type no smaller; `flag` sets the codec
-static void check_smaller(const char* flag, const parallel::CodecSpec& spec,
-                          autograd::DType dtype) {
-  if (spec.kind().keeps_bf16 || !is_local(spec)) return;
-  constexpr std::int64_t count = 1 << 20;
-  const std::int64_t plain = count * size_of(dtype);
-  const std::int64_t bytes = encoded_bytes(spec, count, size_of(dtype));
-  PG_CHECK(bytes < plain, flag, ' ', print(spec), " makes messages larger: ", count, " values are ",
-           plain, " bytes as they are, and ", bytes,
-           " encoded; use fewer bits, larger buckets or a smaller fraction");
-}
-
 void RunFlags::check() const {
   PG_CHECK(parts.plan_file.empty() || (!parts.gives("codec") && !parts.gives("channel")),
            "--plan: a plan's first line says how its messages are encoded; make the plan with ",

@@ -8,6 +8,13 @@
 
 namespace plangrad::parallel {
 
+/// The layout of one pipeline, in which nothing is recomputed or encoded.
+static Layout without_replicas(Layout layout) {
+  layout.width = 1, layout.zero = 0, layout.recompute = false;
+  layout.codec = layout.channel = {};
+  return layout;
+}
+
 double Evaluation::bound(const Candidate& candidate) {
   return bound(candidate, std::vector<double>(candidate.layout.stages, 0));
 }
@@ -20,6 +27,7 @@ double Evaluation::bound(const Candidate& candidate, const std::vector<double>& 
   const int last = layout.stages - 1, passes = layout.microbatches / layout.copies();
   const auto update = [&](int stage) { return seconds[stage].update / shards(layout); };
   const auto finish = [&](int stage) { return sums.reduce[stage] + update(stage); };
+  const auto renew = [&](int stage) { return finish(stage) + sums.gather[stage]; };
   const auto [overlaps, splits, keeps_one] = traits(candidate);
   const bool is_tied = last + 1 < std::ssize(sums.reduce);
   const bool drifts = find_schedule(candidate.schedule).drifts;
@@ -32,8 +40,8 @@ double Evaluation::bound(const Candidate& candidate, const std::vector<double>& 
   double most = 0;
   for (int rank = 0; rank < candidate.depth(); ++rank) {
     double work = 0, parts = 0;  // parts: W, which may come when all else is done
-    double updates = 0, reduce = 0, gather = 0, shortest = endless, forward = 0;
-    int first = last;
+    double updates = 0, reduce = 0, gather = 0, shortest = endless, least = endless, forward = 0;
+    int first = last, at_end = 0;
     for (int stage : layout.stages_of(rank)) {
       const StageSeconds& each = seconds[stage];
       work += passes * (each.forward + (splits ? each.input_part : each.backward));
@@ -45,8 +53,10 @@ double Evaluation::bound(const Candidate& candidate, const std::vector<double>& 
       reduce += sums.reduce[stage];
       gather += sums.gather[stage];
       shortest = std::min(shortest, finish(stage));
+      least = std::min(least, sums.reduce[stage]);
       forward += each.forward;
       first = std::min(first, stage);
+      at_end = std::max(at_end, stage);
     }
     if (overlaps) {
       // A gather follows its step, which comes right before what reads its weights. If that is the
@@ -56,13 +66,23 @@ double Evaluation::bound(const Candidate& candidate, const std::vector<double>& 
       if (keeps_one && !drifts && layout.stages == candidate.depth()) exposed += reduce;
       most = std::max({most, work + parts + updates + exposed, reduce + gather});
     } else {
-      most = std::max(most, before[first] + work + parts + std::max(updates, shortest));
+      // A group's sums and gathers follow each other. At level 3 each use has a gather, which
+      // nothing hides if the use before it has the same weights; otherwise weights are whole again
+      // when the update is over.
+      double tail = std::max(updates, shortest), gathers = gather;
+      if (layout.zero == 3) {
+        gathers *= 2 * passes;
+        tail += passes * (sums.gather[0] + sums.gather[last]);
+      } else {
+        tail = std::max(tail, gather + (first == at_end ? shortest : least));
+      }
+      most = std::max({most, before[first] + work + parts + tail, reduce + gathers});
     }
     // The last backward of stage 0 comes before its sum, before that of a tied table, and before
     // the first forward on the next version, if that has to wait.
     if (first > 0 && (!overlaps || (keeps_one && !drifts)))
       most = std::max(most, before[first] + work + after[first] +
-                                std::max(finish(0), is_tied && !overlaps ? finish(last + 1) : 0));
+                                std::max(renew(0), is_tied && !overlaps ? renew(last + 1) : 0));
   }
   // With one version, the last stage's next backward waits for the tied sum, and so for stage 0.
   if (overlaps && keeps_one && last > 0 && is_tied)
@@ -87,17 +107,20 @@ double Evaluation::bound_with_messages(const Candidate& candidate) {
     loads[{links.host(to), false}] += bytes;
   };
   double latency = 0;
-  std::vector<double> messages(layout.stages, 0);
+  std::vector<double> messages(layout.stages, 0);  // the shorter one of the two ways
   for (int stage = 0; stage < layout.stages; ++stage) {
     const StageSeconds& each = stages.seconds[stage];
     latency += each.forward + (traits(candidate).splits ? each.input_part : each.backward);
     const int from = layout.rank_of(stage), to = layout.rank_of(stage + 1);
     if (stage + 1 == layout.stages || from == to) continue;
-    const std::int64_t bytes = stages.costs.stages[stage].bytes.output;
+    messages[stage] = endless;
     for (const auto& [sender, receiver] : {std::pair(from, to), std::pair(to, from)}) {
+      const std::int64_t bytes =
+          (sender == from ? costs.activation_bytes : costs.activation_gradient_bytes)[stage];
       traffic.start(sender, receiver, bytes, latency, stage);
-      messages[stage] = traffic.next(endless)->time - latency;
-      latency += messages[stage];
+      const double seconds = traffic.next(endless)->time - latency;
+      messages[stage] = std::min(messages[stage], seconds);
+      latency += seconds;
       load(sender, receiver, micros * static_cast<double>(bytes));
     }
   }
@@ -127,8 +150,8 @@ double Evaluation::bound_with_messages(const Candidate& candidate) {
 /// ranks hold one stage. Where updates overlap, those of several are counted. 0: not known.
 int Evaluation::most_in_flight(const Candidate& candidate) {
   const int depth = candidate.depth(), micros = candidate.layout.microbatches;
-  Layout small = candidate.layout;
-  small.width = 1, small.zero = 0, small.recompute = false;
+  if (depth == 1) return 1;
+  Layout small = without_replicas(candidate.layout);
   const bool overlaps = traits(candidate).overlaps;
   small.microbatches = small.chunks > 1 ? micros : 2 * depth + 2;
   if (small.chunks > 1 && micros > 4 * depth) return 0;
@@ -136,7 +159,7 @@ int Evaluation::most_in_flight(const Candidate& candidate) {
   small.steps = overlaps ? 2 + (2 * depth + 2) / small.microbatches : 1;
   const int most_in_all = overlaps ? most_microbatches : micros;
   const auto [place, is_new] =
-      in_flight_.try_emplace({candidate.schedule, candidate.layout.stages, small.microbatches});
+      in_flight_.try_emplace({candidate.schedule, small.stages, depth, small.microbatches});
   if (!is_new) return std::min(place->second, most_in_all);
   const Plan plan = make_plan(candidate.schedule, small);
   int sum = 0;
@@ -166,8 +189,10 @@ double Evaluation::least_bytes(const Candidate& candidate) {
     for (int stage : layout.stages_of(rank)) {
       const StageCosts& each = all[stage];
       const auto kept = static_cast<double>(each.bytes.kept);
-      state += weight_bytes(each) + static_cast<double>(each.bytes.optimizer) / shards(layout);
-      const double sum = sum_bytes(each);
+      const double weights = weight_bytes(each), whole = layout.zero == 3 ? weights : 0;
+      state += (layout.zero == 3 ? weights / layout.width : weights) +
+               static_cast<double>(each.bytes.optimizer) / shards(layout);
+      const double sum = whole + sum_bytes(each);
       const bool has_second = layout.microbatches > layout.copies();  // which meets a whole sum
       during = std::max(during, has_second ? sum + kept : std::max(sum, kept));
       // A microbatch that was dropped after its forward still has its input.
@@ -184,8 +209,7 @@ const Evaluation::Traits& Evaluation::traits(const Candidate& candidate) {
   const auto [place, is_new] = traits_.try_emplace(candidate.schedule);
   Traits& traits = place->second;
   if (!is_new || candidate.depth() == 1) return traits;
-  Layout small = candidate.layout;
-  small.width = 1, small.zero = 0, small.recompute = false;
+  Layout small = without_replicas(candidate.layout);
   small.stages = 4 * small.chunks / small.copies();
   small.microbatches = 8;
   const auto seconds = [&](int steps) {

@@ -34,9 +34,16 @@ bool Evaluation::has_packings(const Candidate& candidate) const {
          candidate.devices() > hosted;
 }
 
+bool Evaluation::has_sums(const Candidate& candidate) {
+  const Layout& layout = candidate.layout;
+  return layout.width * layout.copies() > 1 ||
+         (candidate.depth() > 1 && stages(candidate).costs.training.shared.parameters.size() > 0);
+}
+
 CostSettings Evaluation::settings_of(const Candidate& candidate) const {
   CostSettings settings = settings_;
   settings.examples = candidate.examples;
+  settings.pruned = candidate.pruned;
   settings.recompute_layers = candidate.layout.recompute && candidate.layout.stages == 1;
   return settings;
 }
@@ -52,8 +59,8 @@ Evaluation::Stages Evaluation::stages(int count, const CostSettings& settings) {
 const Evaluation::Stages& Evaluation::stages(const Candidate& candidate) {
   CostSettings settings = settings_of(candidate);
   const int count = candidate.layout.stages;
-  const auto key =
-      std::tuple(count, settings.examples, settings.recompute_layers, candidate.by_seconds);
+  const auto key = std::tuple(count, settings.examples, settings.recompute_layers,
+                              candidate.by_seconds, settings.pruned);
   if (const auto found = stages_.find(key); found != stages_.end()) return found->second;
   if (candidate.by_seconds) settings.cuts = cuts(candidate);
   return stages_.emplace(key, stages(count, settings)).first->second;
@@ -65,12 +72,12 @@ std::vector<double> Evaluation::cuts(const Candidate& candidate) {
   const std::vector<int>& usual_cuts = stages(usual).costs.training.cuts;
   if (!candidate.by_seconds) return {usual_cuts.begin() + 1, usual_cuts.end() - 1};
   const int count = candidate.layout.stages;
-  const auto [place, is_new] = cuts_.try_emplace({count, candidate.examples});
+  const auto [place, is_new] = cuts_.try_emplace({count, candidate.examples, candidate.pruned});
   if (!is_new) return place->second;
 
   const std::vector<double> places = cut_places(model_.layers);
-  CostSettings settings = settings_;
-  settings.examples = candidate.examples;
+  CostSettings settings = settings_of(candidate);
+  settings.recompute_layers = false;
   settings.cuts.assign(places.begin() + 1, places.end());
   const Stages parts = stages(static_cast<int>(places.size()), settings);
   std::vector<double> seconds, bytes;
@@ -141,8 +148,8 @@ std::shared_ptr<const Simulation> Evaluation::simulation_of(const Candidate& can
   }
   constexpr std::size_t most_cells = 1 << 23;
   if (cells_ > most_cells) simulations_.clear(), cells_ = 0;
-  auto& known = simulations_[{candidate.schedule, one.stages, one.microbatches, one.steps, one.zero,
-                              one.recompute, one.width > 1}];
+  auto& known = simulations_[{candidate.schedule, one.stages, one.depth(), one.microbatches,
+                              one.steps, one.zero, one.recompute, one.width > 1}];
   if (!known) {
     known = std::make_shared<const Simulation>(replica_plan(candidate, one));
     for (const Row& row : known->plan().rows) cells_ += row.size();
@@ -150,13 +157,14 @@ std::shared_ptr<const Simulation> Evaluation::simulation_of(const Candidate& can
   return known;
 }
 
-void Evaluation::add_peaks(const Plan& plan, const Timeline& timeline, double factor,
+void Evaluation::add_peaks(Plan plan, const Timeline& timeline, double factor,
                            const Candidate& candidate, std::vector<Peak>& all) {
   const Sums& sums = this->sums(candidate);
   std::vector<int> members;
   for (const std::vector<int>& ranks : sums.ranks)
     members.push_back(candidate.layout.width * static_cast<int>(ranks.size()));
   if (plan.ranks() == candidate.devices()) members = {};  // the plan shows all
+  plan.codec = candidate.layout.codec;
   const Sizes sizes = sizes_of(stages(candidate).costs, plan, sums.how, members);
   const std::vector<Peak> found = peaks(plan, timeline, sizes);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {

@@ -24,10 +24,11 @@ namespace plangrad::parallel {
 /// A plan that a search may choose: replicas of a pipeline, or of a whole model.
 struct Candidate {
   std::string schedule;
-  Layout layout;     ///< settled; `steps` has no effect
+  Layout layout;     ///< settled; `steps` and `cuts` have no effect
   int examples = 1;  ///< of a microbatch
   Packing packing = Packing::stages;
   bool by_seconds = false;  ///< cut by predicted seconds; else by FLOPs, as training does
+  double pruned = 0;        ///< share of each matrix that is not stored (SAMO)
 
   int depth() const { return layout.depth(); }
   int devices() const { return layout.width * depth(); }
@@ -54,13 +55,15 @@ class Evaluation {
  public:
   static constexpr double endless = std::numeric_limits<double>::infinity();
 
-  /// settings: what all candidates share; examples, recomputation and cuts are theirs
+  /// settings: what all candidates share; examples, recomputation, cuts and pruned are theirs
   /// run: whose computations' seconds count instead of the machine's, which then has no host's
   Evaluation(const PlannedModel& model, const Machine& machine, const CostSettings& settings,
              const std::optional<MeasuredSeconds>& run = {});
 
   /// Whether it matters which ranks of a candidate are side by side.
   bool has_packings(const Candidate& candidate) const;
+  /// Whether ranks add up gradients of a stage that several have.
+  bool has_sums(const Candidate& candidate);
   /// The cuts, as in Layout. Those by seconds are empty if the usual ones take as long.
   std::vector<double> cuts(const Candidate& candidate);
   /// Seconds that an update takes at least: the busiest rank's work, what must precede and follow
@@ -101,8 +104,9 @@ class Evaluation {
   double weight_bytes(const StageCosts& stage) const {
     return static_cast<double>(stage.bytes.stored * size_of(settings_.dtype));
   }
-  double sum_bytes(const StageCosts& stage) const {
-    return static_cast<double>(stage.bytes.stored * size_of(gradient_dtype(settings_.dtype)));
+  /// Of a sum in memory, in f32.
+  static double sum_bytes(const StageCosts& stage) {
+    return 4.0 * static_cast<double>(stage.bytes.stored);
   }
   const Stages& stages(const Candidate& candidate);
   Stages stages(int count, const CostSettings& settings);
@@ -134,8 +138,8 @@ class Evaluation {
   std::vector<Length> lengths(const Candidate& candidate, bool all);
   std::shared_ptr<const Simulation> simulation_of(const Candidate& candidate, const Length& length,
                                                   const Costs& costs, bool whole);
-  void add_peaks(const Plan& plan, const Timeline& timeline, double factor,
-                 const Candidate& candidate, std::vector<Peak>& peaks);
+  void add_peaks(Plan plan, const Timeline& timeline, double factor, const Candidate& candidate,
+                 std::vector<Peak>& peaks);
   Found combined(const Candidate& candidate, const std::vector<Length>& lengths, double most,
                  bool with_parts, bool whole);
 
@@ -144,17 +148,23 @@ class Evaluation {
   const CostSettings settings_;
   const std::optional<MeasuredSeconds> run_;
   KnownStages known_;
-  std::map<std::tuple<int, int, bool, bool>, Stages> stages_;
-  std::map<std::pair<int, int>, std::vector<double>> cuts_;  // by seconds, by stages and examples
-  std::map<std::string, Traits> traits_;                     // by schedule
-  std::map<std::tuple<std::string, int, int>, int> in_flight_;  // by schedule, stages, microbatches
-  std::map<std::tuple<std::vector<double>, int, int, Packing, bool, std::optional<Placement>>, Sums>
-      sums_;  // by cuts, width, depth, packing, whether in parts, and placement
+  std::map<std::tuple<int, int, bool, bool, double>, Stages> stages_;
+  // By seconds; by stages, examples and share that is pruned.
+  std::map<std::tuple<int, int, double>, std::vector<double>> cuts_;
+  std::map<std::string, Traits> traits_;  // by schedule
+  // By schedule, stages, depth and microbatches.
+  std::map<std::tuple<std::string, int, int, int>, int> in_flight_;
+  // By cuts, width, depth, packing, whether in parts, placement, share that is pruned, and codec.
+  std::map<std::tuple<std::vector<double>, int, int, Packing, bool, std::optional<Placement>,
+                      double, std::string>,
+           Sums>
+      sums_;
   std::map<std::tuple<std::vector<int>, AllReduce, ListMaker>, SumSeconds>
       group_seconds_;  // by hosts of the members, counted from the first one's
-  std::map<std::tuple<std::string, int, int, int, int, bool, bool>,
+  // By schedule, stages, depth, microbatches, updates, ZeRO, recomputation, and replicas.
+  std::map<std::tuple<std::string, int, int, int, int, int, bool, bool>,
            std::shared_ptr<const Simulation>>
-      simulations_;  // by schedule, stages, microbatches, updates, ZeRO, recomputation, replicas
+      simulations_;
   std::size_t cells_ = 0;  // of these simulations
 };
 

@@ -5,6 +5,7 @@
 #include "parallel/planner/layer_costs.h"
 
 #include "autograd/blank/blank_device.h"
+#include "parallel/codecs/low_rank.h"
 #include "parallel/engine/stage_runner.h"
 
 namespace plangrad::parallel {
@@ -211,7 +212,8 @@ void add_state(StageCosts& costs, const ParameterList& parameters, const ModelCo
   StageBytes& bytes = costs.bytes;
   for (const Parameter& parameter : parameters) {
     const std::int64_t all = parameter.shape.numel();
-    const std::int64_t count = model.settings.stored ? model.settings.stored(parameter) : all;
+    const auto& [stored, pruned] = std::tie(model.settings.stored, model.settings.pruned);
+    const std::int64_t count = stored ? stored(parameter, pruned) : all;
     Shape shape = parameter.shape;
     if (count != all) shape = shape.rank() >= 2 ? Shape{1, count} : Shape{count};
     if (count != all) bytes.pruned += count;
@@ -286,6 +288,12 @@ ModelCosts model_costs(const PlannedModel& model, int stages, const CostSettings
   if (training.shared.parameters.size() > 0)
     add_state(costs.stages.emplace_back(), training.shared.parameters, costs);
   return costs;
+}
+
+std::int64_t sent_sum_bytes(const StageCosts& stage, const CodecSpec& codec) {
+  if (is_local(codec)) return encoded_bytes(codec, stage.bytes.stored, 4);
+  const Factoring factors = factoring(stage.parameters, codec.rank);
+  return 4 * (factors.first + (codec.kind().sums > 1 ? factors.second : 0));
 }
 
 }  // namespace plangrad::parallel

@@ -20,8 +20,9 @@ struct CostSettings {
   int examples = 1;               ///< of a microbatch
   bool recompute_layers = false;  ///< keep only what enters each layer
   std::vector<double> cuts = {};  ///< as Layout::cuts
-  /// Elements that a parameter's state has, where pruning stores some (SAMO); null: all.
-  std::function<std::int64_t(const Parameter&)> stored = nullptr;
+  double pruned = 0;              ///< share of each matrix that is pruned, and not stored (SAMO)
+  /// Elements that a parameter's state has if this share is pruned; null: all.
+  std::function<std::int64_t(const Parameter&, double pruned)> stored = nullptr;
   std::shared_ptr<Backend> like = nullptr;  ///< whose scratch counts (autograd/blank)
 };
 
@@ -73,10 +74,14 @@ using KnownStages = std::map<std::string, StageCosts>;
 
 /// Cuts a model into stages and runs each on a blank device. Of neighbours that are alike
 /// it runs three, and adds the others.
-///   known: stages that need not be run again, of the same model, `stored` and `like`
+///   known: stages that need not be run again, of the same model and `like`
 /// throws: Error if the model has fewer layers than stages
 ModelCosts model_costs(const PlannedModel& model, int stages, const CostSettings& settings,
                        KnownStages* known = nullptr);
+
+/// Bytes of a stage's gradient sum, in f32, as a codec sends it: those of its factors, or of its
+/// values.
+std::int64_t sent_sum_bytes(const StageCosts& stage, const CodecSpec& codec);
 
 /// Makes a tensor for a microbatch, where it is needed.
 using MakeTensor = std::function<Tensor()>;

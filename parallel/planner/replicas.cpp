@@ -28,6 +28,7 @@ static std::vector<std::vector<int>> ranks_by_stage(const Layout& layout, bool t
 Evaluation::Sums Evaluation::fastest_sums(const Candidate& candidate) {
   const std::vector<StageCosts>& all = stages(candidate).costs.stages;
   const Layout& layout = candidate.layout;
+  const CodecSpec& codec = layout.codec;
   const bool is_tied = std::ssize(all) > layout.stages, in_parts = layout.zero > 0;
   const auto ranks = ranks_by_stage(layout, is_tied);
   Sums best;
@@ -38,11 +39,13 @@ Evaluation::Sums Evaluation::fastest_sums(const Candidate& candidate) {
     Sums sums{how, {}, {}, ranks};
     double longest = 0, tied = 0;
     for (std::size_t stage = 0; stage < all.size(); ++stage) {
-      const auto seconds = [&](ListMaker list, double bytes) {
-        return group_seconds(candidate, ranks[stage], how, list).of(bytes);
+      const auto seconds = [&](ListMaker list, double bytes, int messages = 1) {
+        return messages * group_seconds(candidate, ranks[stage], how, list).of(bytes / messages);
       };
-      const double bytes = sum_bytes(all[stage]);
-      sums.reduce.push_back(seconds(in_parts ? reduce_scatter : all_reduce, bytes));
+      const auto bytes = static_cast<double>(sent_sum_bytes(all[stage], codec));
+      const bool scatters = in_parts && is_local(codec);  // factors are whole on all ranks
+      sums.reduce.push_back(
+          seconds(scatters ? reduce_scatter : all_reduce, bytes, codec.kind().sums));
       sums.gather.push_back(in_parts ? seconds(all_gather, weight_bytes(all[stage])) : 0);
       double& most = static_cast<int>(stage) == layout.stages ? tied : longest;
       most = std::max(most, sums.reduce.back() + sums.gather.back());
@@ -56,7 +59,7 @@ const Evaluation::Sums& Evaluation::sums(const Candidate& candidate) {
   const Layout& layout = candidate.layout;
   const auto [place, is_new] =
       sums_.try_emplace({cuts(candidate), layout.width, candidate.depth(), candidate.packing,
-                         layout.zero > 0, layout.placement});
+                         layout.zero > 0, layout.placement, candidate.pruned, print(layout.codec)});
   if (is_new) place->second = fastest_sums(candidate);
   return place->second;
 }
@@ -83,7 +86,7 @@ Costs Evaluation::costs(const Candidate& candidate, bool whole) {
     const StageCosts& cost = stages.costs.stages[stage];
     costs.step.push_back(each.update / shards(layout));
     costs.weight_bytes.push_back(std::llround(weight_bytes(cost)));
-    costs.sum_bytes.push_back(std::llround(sum_bytes(cost)));
+    costs.sum_bytes.push_back(sent_sum_bytes(cost, layout.codec));
     if (static_cast<int>(stage) == layout.stages) break;
     costs.forward.push_back(each.forward);
     costs.backward.push_back(each.backward);
@@ -91,6 +94,7 @@ Costs Evaluation::costs(const Candidate& candidate, bool whole) {
     costs.weight_part.push_back(each.weight_part);
     costs.activation_bytes.push_back(cost.bytes.output);
   }
+  encode_activations(costs, layout.channel, static_cast<int>(size_of(settings_.dtype)));
   const Replicas replicas = replicas_of(candidate);
   Machine machine = machine_;
   if (whole) {
@@ -122,8 +126,8 @@ Plan Evaluation::replica_plan(const Candidate& candidate, Layout layout) {
   const auto erase_of_partners = [&](const auto& is_gone) {
     for (int rank = depth; rank < plan.ranks(); ++rank) std::erase_if(plan.rows[rank], is_gone);
   };
-  // One microbatch of each update is enough to find out where they meet.
-  if (layout.copies() == 1)
+  // One microbatch of each update is enough to find out where they meet, but for a gather's each use.
+  if (layout.copies() == 1 && layout.zero < 3)
     erase_of_partners([&](const Instruction& x) {
       return x.micro >= 0 && x.micro % plan.per_step != layout.microbatches;
     });

@@ -40,13 +40,39 @@ bool has_layout(const Schedule& schedule, const Layout& layout) {
   }
 }
 
+/// How many stages a rank may hold.
+std::vector<int> chunk_counts(const Schedule& schedule, int layers) {
+  const bool holds_all = schedule.chunks == 0;
+  if (!holds_all && !schedule.has(chunks_field)) return {schedule.chunks};
+  std::vector<int> counts;
+  for (int count = holds_all ? 1 : 2; count <= layers; count *= 2) counts.push_back(count);
+  return counts;
+}
+
+/// The candidate with each share that is pruned and each codec, as far as they have an effect.
+std::vector<Candidate> with_codecs(Evaluation& evaluation, const Candidate& plain,
+                                   const Space& space) {
+  std::vector<Candidate> all;
+  for (const double pruned : space.pruned)
+    for (const CodecSpec& codec : space.codecs)
+      for (const CodecSpec& channel : space.channels) {
+        Candidate each = plain;
+        each.pruned = pruned, each.layout.codec = codec, each.layout.channel = channel;
+        if (!codec.is_none() && !evaluation.has_sums(each)) continue;
+        if (!channel.is_none() && each.depth() == 1) continue;
+        if (is_local(codec) || pruned == 0) all.push_back(each);
+      }
+  return all;
+}
+
 /// The candidates of a schedule at one width, depth and microbatch.
 void add_variants(Evaluation& evaluation, const Candidate& plain, std::vector<Candidate>& all) {
   Candidate cut = plain;
   cut.by_seconds = true;
   const bool has_cuts = !evaluation.cuts(cut).empty();
+  const int highest = plain.layout.width > 1 ? find_schedule(plain.schedule).highest_zero : 0;
   for (const bool recompute : {false, true})
-    for (int zero = 0; zero <= (plain.layout.width > 1 ? 1 : 0); ++zero)
+    for (int zero = 0; zero <= highest; ++zero)
       for (const Packing packing : {Packing::stages, Packing::pipelines})
         for (const bool by_seconds : {false, true}) {
           if (packing == Packing::pipelines && !evaluation.has_packings(plain)) continue;
@@ -59,26 +85,38 @@ void add_variants(Evaluation& evaluation, const Candidate& plain, std::vector<Ca
         }
 }
 
+/// The candidates of a schedule at one depth: each division of the batch among replicas and
+/// microbatches. Without replicas a rank that has the whole model gains nothing by several stages.
+void add_batches(Evaluation& evaluation, Candidate each, int replicas, int batch,
+                 const Space& space, std::vector<Candidate>& all) {
+  const Schedule& schedule = find_schedule(each.schedule);
+  Layout& layout = each.layout;
+  for (const int width : divisors(batch, replicas)) {
+    if (width == 1 && each.depth() == 1 && layout.stages > 1) continue;
+    for (const int examples : divisors(batch / width, space.most_examples)) {
+      layout.width = width, layout.microbatches = batch / width / examples;
+      each.examples = examples;
+      if (!has_layout(schedule, layout)) continue;
+      for (const Candidate& coded : with_codecs(evaluation, each, space))
+        add_variants(evaluation, coded, all);
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<Candidate> candidates(Evaluation& evaluation, int layers, int devices, int batch,
                                   const Space& space) {
   std::vector<Candidate> all;
   for (const Schedule* schedule : schedules_of(space)) {
-    const Layout usual = settled(*schedule, {});
     const int whole = schedule->chunks == 0 ? 1 : devices;  // the most ranks of a replica
-    for (int depth = schedule->chunks == 0 ? 1 : 2; depth <= whole; ++depth) {
-      Layout layout = usual;
-      layout.stages = depth * usual.chunks / usual.copies();
-      if (layout.stages > layers) break;
-      for (const int width : divisors(batch, devices / depth))
-        for (const int examples : divisors(batch / width, space.most_examples)) {
-          layout.width = width;
-          layout.microbatches = batch / width / examples;
-          if (has_layout(*schedule, layout))
-            add_variants(evaluation, {schedule->name, layout, examples}, all);
-        }
-    }
+    for (const int chunks : chunk_counts(*schedule, layers))
+      for (int depth = schedule->chunks == 0 ? 1 : 2; depth <= whole; ++depth) {
+        Layout layout = settled(*schedule, {.chunks = chunks});
+        layout.stages = depth * chunks / layout.copies();
+        if (layout.stages > layers) break;
+        add_batches(evaluation, {schedule->name, layout}, devices / depth, batch, space, all);
+      }
   }
   return all;
 }

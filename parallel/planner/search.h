@@ -16,6 +16,9 @@ namespace plangrad::parallel {
 /// What a search may choose from.
 struct Space {
   std::vector<std::string> schedules = {};  ///< empty: all of the register
+  std::vector<CodecSpec> codecs = {{}};     ///< of sums of gradients
+  std::vector<CodecSpec> channels = {{}};   ///< of activations and their gradients
+  std::vector<double> pruned = {0};         ///< shares of each matrix that are not stored
   int most_examples = 64;                   ///< of a microbatch
   int keep = 10;                            ///< plans that are wanted
 };
@@ -23,8 +26,10 @@ struct Space {
 /// All candidates: devices may be idle, replicas and microbatches divide the batch. Schedules are
 /// those whose updates are of one batch, divided over whole replicas of a pipeline or of the model:
 /// not cyclic ones, pipedream, whose updates are of a microbatch, nor recycle, whose pipelines have
-/// lost ranks. Replicas of one device are of the schedule in which a rank has all stages. ZeRO has
-/// levels 0 and 1.
+/// lost ranks. Replicas of one device are of the schedule in which a rank has all stages. Ranks
+/// hold 2, 4, 8 ... stages where the schedule leaves it open, or 1, 2, 4 ... if these are all.
+/// Codecs are left out where nothing is sent that they encode; those that make factors, where some
+/// elements are not stored.
 std::vector<Candidate> candidates(Evaluation& evaluation, int layers, int devices, int batch,
                                   const Space& space);
 

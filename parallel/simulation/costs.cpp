@@ -38,9 +38,10 @@ std::int64_t parts(const Instruction& x, const Plan& plan) {
 }
 
 /// Bytes of messages, each as long as the codec makes it.
-std::vector<std::int64_t> encoded_each(const CodecSpec& spec, std::vector<std::int64_t> list) {
+std::vector<std::int64_t> encoded_each(const CodecSpec& spec, std::vector<std::int64_t> list,
+                                       int element = 4) {
   for (std::int64_t& bytes : list)
-    if (bytes > 0 && spec != CodecSpec()) bytes = encoded_bytes(spec, bytes / 4, 4);
+    if (bytes > 0 && spec != CodecSpec()) bytes = encoded_bytes(spec, bytes / element, element);
   return list;
 }
 
@@ -178,20 +179,23 @@ std::int64_t bytes_sent(const Instruction& x, int rank, const Plan& plan, const 
 
 Costs encoded(Costs costs, const Plan& plan, const char* weights_name) {
   const std::vector<std::int64_t>& weights = costs.weight_bytes;
-  const std::vector<std::int64_t> plain = costs.activation_bytes;
   PG_CHECK(is_local(plan.codec) || weights == std::vector<std::int64_t>(weights.size()),
            weights_name, ": how many bytes the codec ", print(plan.codec), " sends depends on the ",
            "shapes of matrices, which a plan doesn't know; leave out one of the two, or give the ",
            "bytes of the factors as the ", weights_name, " of a plan without a codec");
   costs.sum_bytes = encoded_each(plan.codec, weights);
-  costs.activation_bytes = encoded_each(plan.channel, plain);
-  costs.output_bytes = plain;
+  encode_activations(costs, plan.channel);
+  return costs;
+}
+
+void encode_activations(Costs& costs, const CodecSpec& channel, int element) {
+  costs.output_bytes = costs.activation_bytes;
+  costs.activation_bytes = encoded_each(channel, costs.output_bytes, element);
   // A sparse gradient uses the activation's indices, so only its values are sent.
   costs.activation_gradient_bytes.clear();
-  for (std::size_t i = 0; i < plain.size(); ++i)
-    costs.activation_gradient_bytes.push_back(costs.activation_bytes[i] -
-                                              index_bytes(plan.channel, plain[i] / 4));
-  return costs;
+  for (std::size_t i = 0; i < costs.output_bytes.size(); ++i)
+    costs.activation_gradient_bytes.push_back(
+        costs.activation_bytes[i] - index_bytes(channel, costs.output_bytes[i] / element));
 }
 
 }  // namespace plangrad::parallel

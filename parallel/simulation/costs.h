@@ -50,6 +50,10 @@ const std::vector<const Field<Costs>*>& cost_fields();
 /// throws: Error if a list does not fit the plan, or a cost is no number or negative
 void check(const Costs& costs, const Plan& plan);
 
+/// Encodes messages of activations, whose bytes were those in memory, and of their gradients.
+///   element: bytes of a value
+void encode_activations(Costs& costs, const CodecSpec& channel, int element = 4);
+
 /// The costs with messages as short as the plan's codecs make those of f32 values.
 ///   weights_name: what the error calls weight_bytes, as "--weight-bytes"
 /// throws: Error if their length depends on shapes, as with lowrank and pca

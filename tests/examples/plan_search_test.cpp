@@ -33,6 +33,22 @@ TEST_CASE("plan search prints the best plans, what limits them, and the command 
   CHECK_THAT(shares, Catch::Matchers::WithinRel(1.0, 1e-9));
 }
 
+TEST_CASE("plan search chooses among codecs, shares and stages a rank, and names what is unusual") {
+  const Words more{"--schedule", "interleaved,data", "--codec", "none,quantize:4:64", "--prune",
+                   "0,0.9",      "--devices",        "8"};
+  const nlohmann::json best = json_of(words + more)["best"][0];
+  CHECK(best["codec"] == "quantize:4:64");
+  CHECK(best["flags"]["--codec"] == "quantize:4:64");
+  CHECK(best["flags"]["--prune"] == 0.9);
+  CHECK_THAT(output_of(words + more), Contains("  sums quantize:4:64, 90% pruned\n"));
+  const Words few{"--schedule", "interleaved", "--batch", "2", "--machine", "dgx-a100"};
+  const nlohmann::json chunked = json_of(words + few)["best"][0];
+  CHECK(chunked["chunks"] > 2);
+  CHECK(chunked["flags"]["--chunks"] == chunked["chunks"]);
+  CHECK_THAT(output_of(words + few),
+             Contains(text("  ", chunked["chunks"].get<int>(), " stages a rank\n")));
+}
+
 TEST_CASE("plan search names the plan that needs the least more, if there is one") {
   const nlohmann::json all = json_of(words + Words{"--memory", "2.4e9"});
   CHECK(all["nearest"]["bytes"] > 2.4e9);
@@ -50,6 +66,9 @@ TEST_CASE("plan search refuses what it does not know, and plans that fit nowhere
   unknown[5] = "laptop2";
   check_refused(unknown, "laptop2");
   check_refused(words + Words{"--schedule", "2fb"}, "there is no schedule \"2fb\"");
+  check_refused({"plan", "search", "--order"}, "--order: the order of a layout's cells");
+  check_refused(words + Words{"--codec", "none,quantize:9"}, "9 can't be the number of bits");
+  check_refused(words + Words{"--codec-channel", "lowrank:4"}, "this codec is for gradients");
   check_refused(words + Words{"--memory", "1e8"},
                 "no plan fits the 100 MB of each of 4 devices; the nearest, 1f1b, 2 x 2, 1 a "
                 "microbatch, recompute, ZeRO 1, takes 1.36 GB, 1.26 GB too much, on rank 0");

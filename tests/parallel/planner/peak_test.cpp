@@ -62,11 +62,7 @@ Run run_of(const std::string& schedule, Layout layout, const Manner& manner,
                         .examples = rows,
                         .recompute_layers = manner.recompute && layout.stages == 1,
                         .like = std::make_shared<CpuBackend>()};
-  if (manner.pruned)
-    settings.stored = [](const Parameter& parameter) {
-      const std::int64_t all = parameter.shape.numel();
-      return sparse::is_prunable(parameter) ? sparse::kept_count(all, pruned) : all;
-    };
+  if (manner.pruned) settings.pruned = pruned, settings.stored = sparse::stored_count;
   ModelCosts costs = model_costs(planned(config), layout.stages, settings);
   layout.tied = costs.training.shared.parameters.size() > 0;
   layout.recompute = manner.recompute && layout.stages > 1;
