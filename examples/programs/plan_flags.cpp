@@ -141,28 +141,36 @@ void ScheduleFlags::fit(int ranks) {
 
 namespace {
 
-/// Reads standard input to its end.
-/// throws: Error if that never comes, as of /dev/zero or `yes`
-std::string read_input() {
-  constexpr std::size_t most = 1 << 30;  // bytes; 2,000 stages with 2,000 microbatches have 300 MB
-  std::string all, part(1 << 16, '\0');
-  while (std::cin) {
-    std::cin.read(part.data(), std::ssize(part));
-    const std::string_view got(part.data(), static_cast<std::size_t>(std::cin.gcount()));
-    all += got;
-    PG_CHECK(got.find('\0') == got.npos && all.size() <= most,
-             "standard input is no plan: it has a zero byte, or more than 1 GB");
+/// Standard input, with an end: it may be /dev/zero or that of `yes`.
+class BoundedInput : public std::streambuf {
+  int underflow() override {
+    std::cin.read(part_.data(), std::ssize(part_));
+    const std::string_view got(part_.data(), static_cast<std::size_t>(std::cin.gcount()));
+    PG_CHECK(got.find('\0') == got.npos && (seen_ += got.size()) <= nn::most::plan,
+             "this is no plan: it has a zero byte, or more than ", nn::most::plan, " bytes");
+    setg(part_.data(), part_.data(), part_.data() + got.size());
+    return got.empty() ? traits_type::eof() : traits_type::to_int_type(got[0]);
   }
-  return all;
+
+  std::string part_ = std::string(1 << 16, '\0');
+  std::size_t seen_ = 0;
+};
+
+/// Reads standard input up to its first line that is no plan's, or to its end.
+parallel::Plan plan_of_input() {
+  BoundedInput bounded;
+  std::istream in(&bounded);
+  in.exceptions(std::ios::badbit);  // lets errors of the buffer out
+  return parallel::parse(in);
 }
 
 }  // namespace
 
 parallel::Plan read_plan(const std::string& file) {
   bool from_input = file == "-";
-  const std::string content = from_input ? read_input() : nn::read_file(file);
+  const std::string content = from_input ? "" : nn::read_file(file, nn::most::plan);
   try {
-    return parallel::parse(content);
+    return from_input ? plan_of_input() : parallel::parse(content);
   } catch (const autograd::Error& error) {
     throw autograd::Error(text(from_input ? "standard input" : file, ": ", error.what()));
   }

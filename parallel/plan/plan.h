@@ -15,6 +15,7 @@
 #pragma once
 
 #include <algorithm>
+#include <iosfwd>
 
 #include "parallel/plan/codec_spec.h"
 #include "parallel/plan/operations.h"
@@ -118,6 +119,8 @@ std::string print(const Plan& plan);
 /// Inverse of print. Empty lines and what follows a # are skipped.
 /// throws: Error with line and word if the text is not a plan
 Plan parse(const std::string& text);
+/// Reads the text from a stream, up to its first line that is no plan's, or to its end.
+Plan parse(std::istream& in);
 
 /// throws: Error if a codec of the header has nothing to encode, or can't encode the plan's values
 void check_codecs(const Plan& plan);

@@ -3,6 +3,7 @@
 // Chapter 06.
 #include <fmt/ranges.h>
 
+#include <istream>
 #include <type_traits>
 
 #include "autograd/error.h"
@@ -131,6 +132,11 @@ std::string print(const Plan& plan) {
 
 Plan parse(const std::string& text_form) {
   std::istringstream in(text_form);
+  return parse(in);
+}
+
+Plan parse(std::istream& in) {
+  constexpr std::size_t most_ranks = 1 << 20;
   Plan plan;
   bool has_header = false;
   int number = 0;
@@ -143,6 +149,7 @@ Plan parse(const std::string& text_form) {
         plan = parse_header(line);
       else
         parse_row(line, plan);
+      PG_CHECK(plan.rows.size() <= most_ranks, "a plan has at most ", most_ranks, " ranks");
     } catch (const autograd::Error& error) {
       throw autograd::Error(text("plan, line ", number, ": ", error.what()));
     }

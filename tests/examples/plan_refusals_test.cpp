@@ -75,7 +75,10 @@ TEST_CASE("plan refuses damaged plans, with file and line") {
   const std::string endless = program("plan") + " verify - </dev/zero";
   const Finished refused = run({"/bin/sh", "-c", endless});
   CHECK(refused.status == 2);
-  CHECK_THAT(refused.errors, Contains("standard input is no plan: it has a zero byte"));
+  CHECK_THAT(refused.errors, Contains("standard input: this is no plan: it has a zero byte"));
+  const Finished early = run({"/bin/sh", "-c", "yes | " + program("plan") + " verify -"});
+  CHECK(early.status == 2);
+  CHECK_THAT(early.errors, Contains("standard input: plan, line 1: the header ends after \"y\""));
   Folder folder;
   const std::string good = output_of(small_plan("show", "1f1b"));
   auto check_damaged = [&](const std::string& text, const std::string& part) {
