@@ -21,20 +21,29 @@ struct Close {
   void operator()(gzFile file) const { gzclose(file); }
 };
 
-/// Returns all bytes of a file, unpacked if it is compressed: zlib reads plain files, too.
-std::vector<std::uint8_t> unpack(const std::filesystem::path& path) {
-  check_regular(path);
-  std::unique_ptr<gzFile_s, Close> file(gzopen(path.c_str(), "rb"));
-  PG_CHECK(file, "can't open ", path.string(), ": check its permissions");
-  std::vector<std::uint8_t> bytes, block(1 << 16);
-  for (int count = 1; count > 0;) {
-    count = gzread(file.get(), block.data(), static_cast<unsigned>(block.size()));
-    // A truncated file yields fewer bytes, which the check against its header's sizes finds.
-    PG_CHECK(count >= 0, path.string(), " is damaged and can't be unpacked: download it again");
-    if (count > 0) bytes.insert(bytes.end(), block.begin(), block.begin() + count);
+/// A file that is unpacked while it is read if it is compressed: zlib reads plain files, too.
+class Unpacked {
+ public:
+  explicit Unpacked(const std::filesystem::path& path) : path_(path) {
+    check_regular(path);
+    file_.reset(gzopen(path.c_str(), "rb"));
+    if (!file_) throw Unreadable(text("can't open ", path.string(), ": ", system_message()));
   }
-  return bytes;
-}
+
+  /// Returns the next bytes: as many as are asked for, or all that are left.
+  std::vector<std::uint8_t> next(std::size_t count) {
+    std::vector<std::uint8_t> bytes(count);
+    const int got = gzread(file_.get(), bytes.data(), static_cast<unsigned>(count));
+    // A truncated file yields fewer bytes, which the check against its header's sizes finds.
+    PG_CHECK(got >= 0, path_.string(), " is damaged and can't be unpacked: download it again");
+    bytes.resize(static_cast<std::size_t>(got));
+    return bytes;
+  }
+
+ private:
+  const std::filesystem::path& path_;
+  std::unique_ptr<gzFile_s, Close> file_;
+};
 
 std::int64_t big_endian(const std::vector<std::uint8_t>& bytes, std::size_t at) {
   return static_cast<std::int64_t>(bytes[at]) << 24 | bytes[at + 1] << 16 | bytes[at + 2] << 8 |
@@ -47,8 +56,9 @@ struct Idx {
 };
 
 Idx read_idx(const std::filesystem::path& path, std::size_t dimensions, const char* content) {
-  std::vector<std::uint8_t> bytes = unpack(path);
-  std::size_t header = 4 + 4 * dimensions;
+  Unpacked file(path);
+  const std::size_t header = 4 + 4 * dimensions;
+  const std::vector<std::uint8_t> bytes = file.next(header);
   PG_CHECK(bytes.size() >= header, path.string(), " is cut short: expected a header of ", header,
            " bytes, found ", bytes.size());
   std::int64_t magic = big_endian(bytes, 0);
@@ -60,18 +70,18 @@ Idx read_idx(const std::filesystem::path& path, std::size_t dimensions, const ch
   std::int64_t elements = 1;
   for (std::size_t i = 0; i < dimensions; ++i) {
     sizes.push_back(big_endian(bytes, 4 + 4 * i));
-    constexpr std::int64_t most = std::int64_t{1} << 40;  // keeps the product from overflowing
-    PG_CHECK(sizes[i] > 0 && elements <= most / sizes[i], path.string(), " has ", sizes[i],
+    constexpr std::int64_t largest = 600'000'000;  // pixels; those of EMNIST are 547 million
+    PG_CHECK(sizes[i] > 0 && elements <= largest / sizes[i], path.string(), " has ", sizes[i],
              " as the size of dimension ", i, ", which is impossible: download the file again");
     elements *= sizes[i];
   }
-  std::size_t total = header + static_cast<std::size_t>(elements);
-  PG_CHECK(bytes.size() >= total, path.string(), " is cut short: expected ", total,
-           " bytes, found ", bytes.size());
-  PG_CHECK(bytes.size() == total, path.string(), " is too long: expected ", total, " bytes, found ",
-           bytes.size());
-  bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(header));
-  return {sizes, std::move(bytes)};
+  const auto expected_size = static_cast<std::size_t>(elements);
+  std::vector<std::uint8_t> found = file.next(expected_size);
+  PG_CHECK(found.size() == expected_size, path.string(), " is cut short: expected ",
+           header + expected_size, " bytes, found ", header + found.size());
+  PG_CHECK(file.next(1).empty(), path.string(), " is too long: expected ", header + expected_size,
+           " bytes, found more");
+  return {sizes, std::move(found)};
 }
 
 }  // namespace
@@ -177,6 +187,7 @@ ImageData load_image_data(const std::string& folder) {
            ": training images are ", train.height, " x ", train.width, ", the others ", test.height,
            " x ", test.width);
   PixelStatistics statistics = pixel_statistics(train);
+  pixel_statistics(test);  // throws if they are all the same
   ImageData data{
       ImageSet(std::move(train), read_idx_labels(find("train-labels-idx1-ubyte")), statistics),
       ImageSet(std::move(test), read_idx_labels(find("t10k-labels-idx1-ubyte")), statistics)};

@@ -2,6 +2,7 @@
 // of batches. Not here: training on them.
 #include "nn/data/image_data.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -77,7 +78,7 @@ TEST_CASE("image data: broken IDX files are refused with a reason") {
   auto images = [&](const std::string& bytes) { return read_idx_images(folder.file("x", bytes)); };
   std::string good = image_file(4);
   CHECK_THROWS_WITH(images(good.substr(0, 39)), Contains("cut short: expected 40 bytes, found 39"));
-  CHECK_THROWS_WITH(images(good + "x"), Contains("too long: expected 40 bytes, found 41"));
+  CHECK_THROWS_WITH(images(good + "x"), Contains("too long: expected 40 bytes, found more"));
   CHECK_THROWS_WITH(images(good.substr(0, 15)), Contains("a header of 16 bytes, found 15"));
   CHECK_THROWS_WITH(images(label_file(20)),
                     Contains("not an IDX file of images") && Contains("2049, expected 2051"));
@@ -98,6 +99,20 @@ TEST_CASE("image data: broken packed files are refused with a reason") {
   std::string damaged = packed;
   for (std::size_t i = 20; i < 40; ++i) damaged[i] = static_cast<char>(~damaged[i]);
   CHECK_THROWS_WITH(read_idx_images(folder.file("damaged.gz", damaged)), Contains("damaged"));
+}
+
+TEST_CASE("image data: no more is unpacked than the header says") {
+  TemporaryFolder folder;
+  const fs::path bomb = folder.packed("bomb.gz", image_file(4) + std::string(200 << 20, 'x'));
+  REQUIRE(fs::file_size(bomb) < 1 << 20);
+  rusage before = {}, after = {};
+  ::getrusage(RUSAGE_SELF, &before);
+  CHECK_THROWS_WITH(read_idx_images(bomb), Contains("too long: expected 40 bytes, found more"));
+  ::getrusage(RUSAGE_SELF, &after);
+  CHECK(after.ru_maxrss - before.ru_maxrss < 50 << 10);
+  CHECK_THROWS_WITH(
+      read_idx_images(folder.file("x", word(0x803) + word(1 << 20) + word(28) + word(28))),
+      Contains("which is impossible"));
 }
 
 TEST_CASE("image data: a folder gives two sets, normalised by the training images") {
@@ -124,6 +139,12 @@ TEST_CASE("image data: a folder gives two sets, normalised by the training image
   CHECK(test.labels == std::vector<std::int32_t>{1});
   CHECK(std::abs(test.images[0] - (101 - 12.5) / std::sqrt(35.0 / 12)) < 1e-3);
 
+  folder.file("black", word(0x803) + word(2) + word(2) + word(3) + std::string(12, '\0'));
+  const fs::path images = folder.path / "t10k-images-idx3-ubyte.gz";
+  fs::rename(images, folder.path / "kept");
+  fs::rename(folder.path / "black", folder.path / "t10k-images-idx3-ubyte");
+  CHECK_THROWS_WITH(load_image_data(folder.path.string()), Contains("are the same"));
+  fs::rename(folder.path / "kept", images);
   folder.file("t10k-labels-idx1-ubyte", label_file(3));
   CHECK_THROWS_WITH(load_image_data(folder.path.string()), Contains("2 images and 3 labels"));
   fs::remove(folder.path / "train-images-idx3-ubyte");
