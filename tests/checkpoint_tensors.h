@@ -16,8 +16,9 @@ inline std::map<std::string, std::string> tensors_in(const std::filesystem::path
   const nn::Checkpoint checkpoint(folder / "checkpoint");
   for (const nn::SafetensorsFile& file : checkpoint.files())
     for (const nn::SafetensorsEntry& entry : file.entries())
-      tensors[entry.name].assign(reinterpret_cast<const char*>(entry.bytes.data()),
-                                 entry.bytes.size());
+      entry.read_parts([&](nn::format::Bytes part) {
+        tensors[entry.name].append(reinterpret_cast<const char*>(part.data()), part.size());
+      });
   return tensors;
 }
 

@@ -27,7 +27,7 @@ class References {
     const nn::SafetensorsEntry& entry = file_.entry(name);
     PG_CHECK(entry.dtype == "I32", "\"", name, "\" holds ", entry.dtype, ", expected I32");
     std::vector<std::int32_t> values(entry.shape.numel());
-    std::memcpy(values.data(), entry.bytes.data(), entry.bytes.size());
+    std::memcpy(values.data(), entry.bytes().data(), entry.size);
     return values;
   }
 
@@ -37,7 +37,7 @@ class References {
     PG_CHECK(entry.dtype == nn::safetensors_dtype(DTypeOf<T>::value), "\"", entry.name, "\" holds ",
              entry.dtype, ", expected F64 or F32");
     std::vector<T> values(entry.shape.numel());
-    std::memcpy(values.data(), entry.bytes.data(), entry.bytes.size());
+    std::memcpy(values.data(), entry.bytes().data(), entry.size);
     return {values.begin(), values.end()};
   }
 

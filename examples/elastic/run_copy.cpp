@@ -1,4 +1,4 @@
-// Files are copied from their mapping, so the run may save and remove them meanwhile; the manifest
+// Files are copied while they are open, so the run may save and remove them meanwhile; the manifest
 // comes last. The system locks a folder (flock), so that of a process that was killed is free.
 // Chapter 15.
 #include "examples/elastic/run_copy.h"
@@ -55,7 +55,8 @@ void write_whole(const fs::path& path, const Fill& fill) {
 void write_bytes(const fs::path& path, const nn::SafetensorsFile& file) {
   const nn::Descriptor made = nn::create_file(path);
   nn::write_all(made, path, file.header());
-  for (const nn::SafetensorsEntry& entry : file.entries()) nn::write_all(made, path, entry.bytes);
+  for (const nn::SafetensorsEntry& entry : file.entries())
+    entry.read_parts([&](nn::format::Bytes part) { nn::write_all(made, path, part); });
 }
 
 /// Whether a file grows by lines, of which the last one may be under way, or not fit.

@@ -24,15 +24,22 @@ DType dtype_of(const SafetensorsEntry& entry) {
                    ", expected F32, BF16, F64 or I32"));
 }
 
-/// Copies a tensor of the file to the device, which converts it if the types differ.
-void copy_entry(const SafetensorsEntry& entry, const Tensor& y) {
-  if (dtype_of(entry) == y.dtype()) return y.backend().copy_from_host(entry.bytes.data(), y);
+/// Copies the bytes of a tensor to the device, which converts it if the types differ.
+void copy_bytes(const SafetensorsEntry& entry, const std::vector<std::byte>& bytes,
+                const Tensor& y) {
+  if (dtype_of(entry) == y.dtype()) return y.backend().copy_from_host(bytes.data(), y);
   const Tensor staged = workspace(y.shape(), dtype_of(entry), y.device());
-  staged.backend().copy_from_host(entry.bytes.data(), staged);
+  staged.backend().copy_from_host(bytes.data(), staged);
   y.backend().copy(staged, y);
 }
 
 }  // namespace
+
+std::string checksum_of(const SafetensorsEntry& entry) {
+  std::uint32_t sum = 0;
+  entry.read_parts([&](format::Bytes part) { sum = crc32_of(part, sum); });
+  return digits_of(sum);
+}
 
 std::string version_name(int back) {
   PG_CHECK(back >= 0, "weights ", back, " versions back: the newest version is 0 back");
@@ -74,32 +81,39 @@ void Checkpoint::open_file(const fs::path& path, const CheckpointFile& listed) {
 void check_checksums(const std::string& title, const SafetensorsFile& file,
                      const Checksums& expected, bool all) {
   const std::string path = fs::path(file.path()).filename().string();
-  auto check = [&](const std::string& name, auto bytes) {
+  auto check = [&](const std::string& name, const auto& checksum) {
     const auto found = expected.find(name);
     const bool is_header = name == format::metadata_key;
     const std::string part = is_header ? "its header" : "tensor " + format::in_quotes(name);
     PG_CHECK(found != expected.end(), title, " is damaged: ", path, ": ", part, " has no checksum");
     if (!all && !is_header) return;
-    const std::string here = checksum_of(bytes);
+    const std::string here = checksum();
     PG_CHECK(here == found->second, title, " is damaged: ", path, ": ", part, " has the checksum ",
              here, ", it was written with ", found->second);
   };
-  check(format::metadata_key, file.header());
-  for (const SafetensorsEntry& entry : file.entries()) check(entry.name, entry.bytes);
+  check(format::metadata_key, [&] { return checksum_of(file.header()); });
+  for (const SafetensorsEntry& entry : file.entries())
+    check(entry.name, [&] { return checksum_of(entry); });
   PG_CHECK(expected.size() == file.entries().size() + 1, title, " is damaged: ", path,
            " lacks a tensor");
 }
 
-const SafetensorsEntry& Checkpoint::checked(const SafetensorsEntry& entry) const {
-  if (!has_checksums()) return entry;
-  const std::string here = checksum_of(entry.bytes), &written = checksums_.at(entry.name);
+void Checkpoint::check(const SafetensorsEntry& entry, const std::string& here) const {
+  if (!has_checksums()) return;
+  const std::string& written = checksums_.at(entry.name);
   PG_CHECK(here == written, title_, " is damaged: tensor ", format::in_quotes(entry.name),
            " has the checksum ", here, ", it was written with ", written);
-  return entry;
+}
+
+/// Checks the bytes that are used: those of a second reading may be others.
+std::vector<std::byte> Checkpoint::checked_bytes(const SafetensorsEntry& entry) const {
+  std::vector<std::byte> bytes = entry.bytes();
+  check(entry, checksum_of(bytes));
+  return bytes;
 }
 
 void Checkpoint::verify() const {
-  for (const auto& [name, entry] : tensors_) checked(entry);
+  for (const auto& [name, entry] : tensors_) check(entry, checksum_of(entry));
 }
 
 const SafetensorsEntry& Checkpoint::find(const std::string& tensor,
@@ -125,7 +139,7 @@ std::optional<std::vector<std::int32_t>> Checkpoint::index(const std::string& pa
   PG_CHECK(dtype_of(*saved) == DType::i32, title_, " has ", saved->name, " in ", dtype_of(*saved),
            ", which can't count elements; it is damaged");
   std::vector<std::int32_t> index(saved->shape.numel());
-  std::memcpy(index.data(), checked(*saved).bytes.data(), saved->bytes.size());
+  std::memcpy(index.data(), checked_bytes(*saved).data(), saved->size);
   PG_CHECK(std::adjacent_find(index.begin(), index.end(), std::greater_equal<>()) == index.end() &&
                (index.empty() || index.front() >= 0),
            title_, " is damaged: the indices in ", saved->name, " do not ascend");
@@ -135,11 +149,11 @@ std::optional<std::vector<std::int32_t>> Checkpoint::index(const std::string& pa
 /// Copies a parameter's values. If the file has only the kept elements, puts them among zeros.
 void Checkpoint::copy(const SafetensorsEntry& entry, const Parameter& parameter,
                       const Tensor& y) const {
-  checked(entry);
-  if (entry.shape == parameter.shape) return copy_entry(entry, y);
+  const std::vector<std::byte> bytes = checked_bytes(entry);
+  if (entry.shape == parameter.shape) return copy_bytes(entry, bytes, y);
   CategoryScope category(*y.device(), Category::workspace);
   const Tensor kept = empty(entry.shape, y.dtype(), y.device());
-  copy_entry(entry, kept);
+  copy_bytes(entry, bytes, kept);
   y.backend().expand(kept, from_host(*index(parameter.name), entry.shape, y.device()), y);
 }
 

@@ -4,7 +4,7 @@
 //
 // The room nn/checkpoint writes tensors to files and reads them back. It trusts no file's content:
 // checkpoint.h   start here: runs that can be resumed: data files, and a manifest that names them
-// safetensors.h  one data file: named tensors, mapped into memory, every rule of the format checked
+// safetensors.h  one data file: named tensors, read when asked for, every rule of the format checked
 // gpt_files.h    a GPT in Hugging Face's layout, for other programs
 // file.h         whole files of other formats; checksums, which find damage, of each tensor and of
 //                all other bytes
@@ -57,6 +57,9 @@ struct Manifest {
 Manifest read_manifest(const std::filesystem::path& folder, const std::string& name);
 /// throws: Error if the run's description is not UTF-8
 std::string manifest_text(const Manifest& manifest);
+
+/// Reads a tensor's bytes, and returns their checksum.
+std::string checksum_of(const SafetensorsEntry& entry);
 
 /// throws: Error that begins with `title`, unless the file's header and, if `all`, all of its
 /// tensors have these checksums
@@ -194,13 +197,14 @@ class Checkpoint {
   void copy(const SafetensorsEntry& entry, const Parameter& parameter, const Tensor& y) const;
   const SafetensorsEntry* entry(const std::string& tensor) const;  // null if there is none
   const SafetensorsEntry& find(const std::string& tensor, const Parameter& parameter) const;
-  const SafetensorsEntry& checked(const SafetensorsEntry& entry) const;
+  void check(const SafetensorsEntry& entry, const std::string& here) const;
+  std::vector<std::byte> checked_bytes(const SafetensorsEntry& entry) const;
   void check_mark(const SafetensorsFile& file, const std::string& name) const;
   void open_file(const std::filesystem::path& path, const CheckpointFile& listed);
 
   std::string title_;  // names the checkpoint in messages
   Manifest manifest_;
-  std::vector<SafetensorsFile> files_;               // keep the bytes of tensors_ mapped
+  std::vector<SafetensorsFile> files_;
   std::map<std::string, SafetensorsEntry> tensors_;  // of all files
   Checksums checksums_;                              // likewise
 };

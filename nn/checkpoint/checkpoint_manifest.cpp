@@ -106,11 +106,7 @@ Manifest read_manifest(const fs::path& folder, const std::string& name) {
   std::error_code ignored;
   PG_CHECK(fs::exists(path, ignored), folder.string(), " holds no checkpoint: it has no ", name,
            "; name the folder that a run saved to");
-  check_regular(path);
-  constexpr std::uintmax_t largest = 256 << 20;  // bytes; that of a large run has a few million
-  PG_CHECK(fs::file_size(path) <= largest, path.string(), " is no checkpoint's manifest: it has ",
-           fs::file_size(path), " bytes");
-  const std::string bytes = read_file(path);
+  const std::string bytes = read_file(path, most::json);  // that of a large run has a few MB
   try {
     return parse_manifest(bytes);
   } catch (const json::parse_error&) {

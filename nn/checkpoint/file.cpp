@@ -4,11 +4,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
+
+#include <algorithm>
 #include <cerrno>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 namespace plangrad::nn {
@@ -61,22 +62,80 @@ void check_regular(const std::filesystem::path& path) {
            " is a pipe or a device: save what it holds to a file, and name that");
 }
 
-std::string read_file(const std::filesystem::path& path) {
+static int open_regular(const std::filesystem::path& path) {
   check_regular(path);
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    check_regular(path);  // a run that saves may just have removed it
-    throw Unreadable(text("can't open ", path.string(), ": check its permissions"));
+  return ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+}
+
+OpenFile::OpenFile(std::filesystem::path path)
+    : path_(std::move(path)), file_(open_regular(path_)) {
+  struct stat status = {};
+  if (file_.number < 0 || ::fstat(file_.number, &status) != 0) {
+    const std::string why = system_message();
+    check_regular(path_);  // a run that saves may just have removed it
+    throw Unreadable(text("can't open ", path_.string(), ": ", why));
   }
-  std::string bytes(std::istreambuf_iterator<char>(file), {});
-  if (file.bad()) throw Unreadable(text("can't read all of ", path.string()));
-  PG_CHECK(!bytes.empty(), path.string(), " is empty: give a file with content");
+  size_ = static_cast<std::uint64_t>(status.st_size);
+}
+
+void OpenFile::read(std::uint64_t at, std::span<std::byte> target) const {
+  while (!target.empty()) {
+    const ssize_t got = ::pread(file_.number, target.data(), target.size(), static_cast<off_t>(at));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw Unreadable(text("can't read ", path_.string(), ": ", system_message()));
+    PG_CHECK(got > 0, path_.string(), " is cut short: another program made it shorter, to ", at,
+             " of ", size_, " bytes, while it was read");
+    at += static_cast<std::uint64_t>(got);
+    target = target.subspan(static_cast<std::size_t>(got));
+  }
+}
+
+std::string foreign_kind(std::string_view start) {
+  using namespace std::string_view_literals;
+  static constexpr auto web =
+      "is a web page, not the file that its name promises: download it again, from the link to the "
+      "file itself, logged in where the site asks for it"sv;
+  static constexpr auto pickle =
+      "is a file of torch.save: load it in Python, and write it with save_pretrained of "
+      "transformers, or with safetensors.torch.save_file"sv;
+  static constexpr std::pair<std::string_view, std::string_view> kinds[] = {
+      {"version https://git-lfs",
+       "is a Git LFS pointer, not the file itself: run \"git lfs install\" and \"git lfs pull\" in "
+       "its folder, or download it again"},
+      {"<!doctype", web},
+      {"<html", web},
+      {"<?xml", web},
+      {"entry not found", web},
+      {"invalid username or password", web},
+      {"pk\3\4", pickle},
+      {"\x80\2", pickle},
+      {"gguf", "is a GGUF file of llama.cpp: use the model that it was converted from"},
+      {"\x1f\x8b", "is packed by gzip: unpack it with gunzip"},
+      {"\x93numpy", "is an array of numpy.save: write its bytes alone, with tofile"}};
+  std::string lower(start.substr(0, 64));
+  lower.erase(0, lower.find_first_not_of(" \t\r\n"));
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  for (const auto& [mark, what] : kinds)
+    if (lower.starts_with(mark)) return std::string(what);
+  return "";
+}
+
+std::string read_file(const std::filesystem::path& path, std::uint64_t limit) {
+  const OpenFile file(path);
+  PG_CHECK(file.size() > 0, path.string(), " is empty: give a file with content");
+  PG_CHECK(file.size() <= limit, path.string(), " has ", file.size(),
+           " bytes, and files of its kind have at most ", limit, ": is this the right file?");
+  std::string bytes(file.size(), '\0');
+  file.read(0, std::as_writable_bytes(std::span(bytes)));
+  PG_CHECK(!bytes.starts_with("version https://git-lfs"), path.string(), ' ', foreign_kind(bytes));
   return bytes;
 }
 
 nlohmann::json parse_json(std::string_view text) {
-  constexpr int deepest = 100;  // what we write has fewer than ten levels
+  constexpr int deepest = 100;                 // what we write has fewer than ten levels
+  constexpr std::int64_t largest = 4'000'000;  // values; large tokenizers have a few 100,000
   int depth = 0;
+  std::int64_t values = 1;
   bool quoted = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
@@ -84,7 +143,9 @@ nlohmann::json parse_json(std::string_view text) {
     if (quoted && c == '\\') ++i;
     if (quoted) continue;
     depth += (c == '[' || c == '{') - (c == ']' || c == '}');
+    values += c == '[' || c == '{' || c == ',';
     PG_CHECK(depth <= deepest, "its JSON is nested more than ", deepest, " deep");
+    PG_CHECK(values <= largest, "its JSON has more than ", largest, " values");
   }
   return nlohmann::json::parse(text);
 }

@@ -1,5 +1,6 @@
 // Reads and writes whole files, with errors that name the file; and checksums of bytes: the CRC-32
 // of PNG and gzip, which finds random damage, such as a flipped bit or a lost page, but no forgery.
+// Files are read, never mapped: one that shrinks while it is read is an error, not a signal.
 // Not here: formats (readers of .bin, IDX and vocabularies build on this), and which bytes have a
 // checksum (safetensors.h, checkpoint.h). Chapter 02.
 #pragma once
@@ -7,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
@@ -42,13 +44,25 @@ struct Unreadable : Error {
 /// throws: Error if the file is missing, or is a folder, a pipe or a device
 void check_regular(const std::filesystem::path& path);
 
+/// Says what a file's first bytes are if they are none of a model's files, as the end of "FILE ...",
+/// with the remedy: a Git LFS pointer, a web page, an archive. Empty for all else.
+std::string foreign_kind(std::string_view start);
+
+/// The most bytes of files that others wrote, by kind: several times what real ones have.
+namespace most {
+inline constexpr std::uint64_t config = 1 << 20, json = 64 << 20, plan = 512 << 20,
+                               data = std::numeric_limits<std::int64_t>::max();
+}  // namespace most
+
 /// Returns all bytes of a file.
-/// throws: Error if check_regular() does, or if the file is empty; Unreadable
-std::string read_file(const std::filesystem::path& path);
+/// throws: Error if check_regular() does, or if the file is empty, has more than `limit` bytes, or
+///         is a Git LFS pointer; Unreadable
+std::string read_file(const std::filesystem::path& path, std::uint64_t limit = most::data);
 
 /// Parses JSON that others wrote. JSON that is nested a few thousand deep would overflow the stack
-/// of whoever copies it.
-/// throws: nlohmann::json::exception unless it is JSON in UTF-8; Error if it is nested too deep
+/// of whoever copies it, and 64 MB of empty lists would take gigabytes.
+/// throws: nlohmann::json::exception unless it is JSON in UTF-8; Error if it is nested too deep, or
+///         has more than four million values
 nlohmann::json parse_json(std::string_view text);
 
 /// The whole number that JSON holds. To convert its 1e300 to an integer is undefined.
@@ -68,6 +82,25 @@ struct Descriptor {
   explicit Descriptor(int opened) : number(opened) {}
   Descriptor(const Descriptor&) = delete;
   ~Descriptor();
+};
+
+/// A file that is open for reading. It stays readable when another file takes its name.
+class OpenFile {
+ public:
+  /// throws: Error if check_regular() does; Unreadable
+  explicit OpenFile(std::filesystem::path path);
+
+  const std::filesystem::path& path() const { return path_; }
+  /// Bytes of the file when it was opened.
+  std::uint64_t size() const { return size_; }
+  /// Fills `target` with the bytes from `at` on.
+  /// throws: Error if the file has become shorter; Unreadable
+  void read(std::uint64_t at, std::span<std::byte> target) const;
+
+ private:
+  std::filesystem::path path_;
+  Descriptor file_;
+  std::uint64_t size_ = 0;
 };
 
 /// Opens a new file for writing. A file or link of this name is removed first: no link is followed.

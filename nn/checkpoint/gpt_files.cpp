@@ -127,7 +127,7 @@ void check_names(const std::string& path, const GptConfig& config,
   }
   if (config.tied && found.contains("lm_head.weight")) {
     const SafetensorsEntry &head = found["lm_head.weight"], &table = found["wte.weight"];
-    PG_CHECK(head.dtype == table.dtype && std::ranges::equal(head.bytes, table.bytes), path,
+    PG_CHECK(head.dtype == table.dtype && head.bytes() == table.bytes(), path,
              ": lm_head.weight differs from wte.weight, though config.json ties them; set "
              "tie_word_embeddings to false there");
     found.erase("lm_head.weight");
@@ -141,7 +141,7 @@ void check_names(const std::string& path, const GptConfig& config,
 
 GptConfig read_gpt_config(const fs::path& folder) {
   const fs::path path = folder / "config.json";
-  const std::string bytes = read_file(path);
+  const std::string bytes = read_file(path, most::config);
   GptConfig config;
   try {
     config = parse_config(parse_json(bytes));

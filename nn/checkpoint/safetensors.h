@@ -14,25 +14,34 @@
 
 #include "autograd/dtype.h"
 #include "autograd/shape.h"
+#include "nn/checkpoint/file.h"
 
 namespace plangrad::nn {
 using namespace autograd;
 
-/// One tensor of an open file. The bytes are row-major and little-endian, may lie at any address
-/// (copy them, do not cast the pointer), and stay valid as long as the SafetensorsFile.
+/// One tensor of an open file, which stays open for it.
 struct SafetensorsEntry {
   std::string name;
   std::string dtype;  // as the format writes it: F32, BF16, I64, ...
   Shape shape;
-  std::span<const std::byte> bytes;
+  std::size_t size = 0;  // in bytes
+
+  /// Reads all bytes, which are row-major and little-endian.
+  /// throws: Error if the file has become shorter; Unreadable
+  std::vector<std::byte> bytes() const;
+  /// Reads the bytes and hands them on, some at a time. Throws as bytes() does.
+  void read_parts(const std::function<void(std::span<const std::byte>)>& take) const;
+
+  std::shared_ptr<const OpenFile> file = {};
+  std::uint64_t begin = 0;  // of the bytes in the file
 };
 
 /// Checksums of a file's parts: by name those of the tensors' bytes, and as "__metadata__", a name
 /// that no tensor has, that of all bytes before them. Together they cover the file.
 using Checksums = std::map<std::string, std::string>;
 
-/// A file opened for reading. Its whole header is checked; its data is memory-mapped, so that a
-/// large file costs nothing until a tensor's bytes are read. Copies share the mapping.
+/// A file opened for reading. Its whole header is checked, and a tensor's bytes are read when they
+/// are asked for. Copies share the open file.
 class SafetensorsFile {
  public:
   /// throws: Error if the file can't be read or breaks a rule of the format
@@ -43,7 +52,7 @@ class SafetensorsFile {
   /// All tensors, in the order of their data in the file.
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
   /// All bytes before the tensors.
-  std::span<const std::byte> header() const { return header_; }
+  std::span<const std::byte> header() const { return *header_; }
   bool contains(const std::string& name) const {
     return std::ranges::count(entries_, name, &SafetensorsEntry::name) > 0;
   }
@@ -52,8 +61,7 @@ class SafetensorsFile {
 
  private:
   std::string path_;
-  std::shared_ptr<const void> mapping_;
-  std::span<const std::byte> header_;
+  std::shared_ptr<const std::vector<std::byte>> header_;
   std::map<std::string, std::string> metadata_;
   std::vector<SafetensorsEntry> entries_;
 };
@@ -88,7 +96,8 @@ using Bytes = std::span<const std::byte>;
 inline constexpr std::uint64_t length_bytes = 8, header_limit = 100'000'000;
 inline constexpr const char* metadata_key = "__metadata__";
 
-/// Quotes a name for an error: on one line, whatever characters it has.
+/// Quotes a name for an error: on one line, whatever characters it has, and its beginning alone if
+/// it is long.
 std::string in_quotes(const std::string& name);
 
 /// The bytes of a tensor. All partial products must fit in 63 bits, even if a later size is 0.

@@ -15,7 +15,10 @@ namespace plangrad::nn {
 
 std::string format::in_quotes(const std::string& name) {
   using nlohmann::json;
-  return json(name).dump(-1, ' ', false, json::error_handler_t::replace);
+  constexpr std::size_t longest = 200;
+  const std::string quoted =
+      json(name.substr(0, longest)).dump(-1, ' ', false, json::error_handler_t::replace);
+  return name.size() > longest ? quoted + "..." : quoted;
 }
 
 std::int64_t format::checked_byte_count(const std::string& where, const std::string& dtype,

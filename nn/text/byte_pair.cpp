@@ -243,7 +243,8 @@ nlohmann::json BytePairVocabulary::to_json() const {
 
 BytePairVocabulary read_byte_pairs(const std::filesystem::path& vocab_json) {
   auto merges = vocab_json.parent_path() / "merges.txt";
-  std::string vocab_text = read_file(vocab_json), merges_text = read_file(merges);
+  std::string vocab_text = read_file(vocab_json, most::json);
+  std::string merges_text = read_file(merges, most::json);
   try {
     auto vocab = parse_json(vocab_text);
     PG_CHECK(vocab.is_object(), "expected an object {\"token\": id, ...}");

@@ -164,7 +164,7 @@ std::unique_ptr<Vocabulary> read_tokenizer(const fs::path& folder) {
 }
 
 std::unique_ptr<Vocabulary> read_tokenizer_json(const fs::path& file) {
-  const std::string bytes = read_file(file);
+  const std::string bytes = read_file(file, most::json);
   try {
     const json all = parse_json(bytes);
     const json& model = all.at("model");

@@ -273,7 +273,7 @@ std::vector<json> earlier_metrics(const fs::path& folder, int steps, const json&
 }
 
 json json_in(const std::filesystem::path& path) {
-  return std::filesystem::exists(path) ? json_of(nn::read_file(path)) : json();
+  return std::filesystem::exists(path) ? json_of(nn::read_file(path, nn::most::json)) : json();
 }
 
 std::vector<json> metrics_of(const std::filesystem::path& path) {

@@ -15,7 +15,6 @@
 #pragma once
 
 #include <algorithm>
-#include <iosfwd>
 
 #include "parallel/plan/codec_spec.h"
 #include "parallel/plan/operations.h"
@@ -109,18 +108,16 @@ struct Plan {
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
-/// Microbatches of a run are fewer than this, so that they and the versions that they make fit an
-/// int, also in the plans that bodies of an endless one are unrolled to.
+/// A run has fewer microbatches, so they and their versions fit an int, also in unrolled plans.
 inline constexpr std::int64_t most_microbatches = 1 << 28;
 
 /// A plan as text: a line of header, which leaves out most defaults, then one line per rank.
 std::string print(const Plan& plan);
 
 /// Inverse of print. Empty lines and what follows a # are skipped.
-/// throws: Error with line and word if the text is not a plan
-Plan parse(const std::string& text);
-/// Reads the text from a stream, up to its first line that is no plan's, or to its end.
+/// throws: Error with line and word; no more of a stream is read than up to the line at fault
 Plan parse(std::istream& in);
+Plan parse(const std::string& text);
 
 /// throws: Error if a codec of the header has nothing to encode, or can't encode the plan's values
 void check_codecs(const Plan& plan);

@@ -198,9 +198,12 @@ std::vector<std::string> weights_of(const std::string& folder) {
   const nn::Checkpoint checkpoint(folder + "/checkpoint");
   for (const nn::SafetensorsFile& file : checkpoint.files()) {
     std::string& all = weights.emplace_back();
-    for (const nn::SafetensorsEntry& entry : file.entries())
-      all.append(entry.name)
-          .append(reinterpret_cast<const char*>(entry.bytes.data()), entry.bytes.size());
+    for (const nn::SafetensorsEntry& entry : file.entries()) {
+      all.append(entry.name);
+      entry.read_parts([&](nn::format::Bytes part) {
+        all.append(reinterpret_cast<const char*>(part.data()), part.size());
+      });
+    }
   }
   return weights;
 }

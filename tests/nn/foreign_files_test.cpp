@@ -1,5 +1,6 @@
 // Files that somebody else may have made: what is no file, and JSON that nests without end.
 // Not here: the formats, whose tests damage their own files, and random damage (tests/fuzz).
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <nlohmann/json.hpp>
@@ -9,6 +10,7 @@
 #include "nn/checkpoint/gpt_files.h"
 #include "nn/data/image_data.h"
 #include "nn/models/gpt.h"
+#include "nn/text/vocabulary.h"
 #include "tests/catch.h"
 #include "tests/temporary_folder.h"
 
@@ -16,6 +18,13 @@ using namespace plangrad::nn;
 using plangrad::tests::TemporaryFolder;
 
 namespace {
+
+/// The most memory that this process has had, in bytes.
+std::int64_t peak_memory() {
+  rusage usage = {};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss * 1024;
+}
 
 std::string nested(int depth) { return std::string(depth, '[') + std::string(depth, ']'); }
 
@@ -72,6 +81,68 @@ TEST_CASE("a file of many tensors is opened in no time", "[foreign]") {
   const std::filesystem::path path = folder.path / "many.safetensors";
   write_file(path, size + header + std::string(count, 'x'));
   CHECK(SafetensorsFile(path.string()).entries().size() == count);
+}
+
+TEST_CASE("a header of lists without end takes no more memory than its text", "[foreign]") {
+  const TemporaryFolder folder;
+  const std::string path = (folder.path / "lists.safetensors").string();
+  auto refusal = [&](const std::string& begin, const std::string& part, const std::string& end) {
+    std::string header = begin;
+    while (header.size() < (20 << 20)) header += part;
+    header += end;
+    const std::uint64_t length = header.size();
+    write_file(path, std::string(reinterpret_cast<const char*>(&length), sizeof length) + header);
+    const std::int64_t before = peak_memory();
+    std::string message = "it was read";
+    try {
+      const SafetensorsFile file(path);
+    } catch (const Error& error) {
+      message = error.what();
+    }
+    CHECK(peak_memory() - before < (300 << 20));
+    return message;
+  };
+  CHECK(refusal(R"({"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0],"note":[)", "[],",
+                "[]]}}") == "it was read");
+  CHECK_THAT(refusal(R"({"a":{"dtype":"U8","shape":[)", "0,", "0]}}"),
+             Contains("shape has more than 64 numbers"));
+}
+
+TEST_CASE("a file that is too large for its kind is refused before it is read", "[foreign]") {
+  const TemporaryFolder folder;
+  auto sparse = [&](const char* name) {
+    write_file(folder.path / name, "{");
+    std::filesystem::resize_file(folder.path / name, 10'000'000'000);
+  };
+  const auto refused = Contains("has 10000000000 bytes, and files of its kind have at most");
+  const std::int64_t before = peak_memory();
+  sparse("config.json");
+  CHECK_THROWS_WITH(read_gpt_config(folder.path), refused);
+  sparse("manifest.json");
+  CHECK_THROWS_WITH(Checkpoint(folder.path), refused);
+  for (const char* name : {"merges.txt", "vocab.json", "tokenizer.json"}) {
+    sparse(name);
+    if (std::filesystem::exists(folder.path / "vocab.json"))
+      CHECK_THROWS_WITH(read_tokenizer(folder.path), refused);
+  }
+  CHECK(peak_memory() - before < (100 << 20));
+  std::string lists = "[";
+  while (lists.size() < (16 << 20)) lists += "[],";
+  CHECK_THROWS_WITH(parse_json(lists + "[]]"), Contains("more than 4000000 values"));
+}
+
+TEST_CASE("a file that shrinks while it is read is named", "[foreign]") {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder.path / "text";
+  write_file(path, std::string(10'000, 'x'));
+  const OpenFile file(path);
+  std::filesystem::resize_file(path, 5'000);
+  std::vector<std::byte> bytes(10'000);
+  file.read(0, std::span(bytes).first(5'000));
+  CHECK_THROWS_WITH(file.read(0, bytes), Contains(path.string() + " is cut short") &&
+                                             Contains("to 5000 of 10000 bytes"));
+  write_file(path, "version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 9\n");
+  CHECK_THROWS_WITH(read_file(path), Contains("git lfs pull"));
 }
 
 TEST_CASE("a config that asks for more than the file of weights holds builds nothing",

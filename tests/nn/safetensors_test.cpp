@@ -58,6 +58,18 @@ std::string refusal(const std::string& bytes) {
   return "the file was accepted";
 }
 
+/// The message with which a file of another kind is refused.
+std::string refusal_of_other(const std::string& bytes) {
+  Folder folder;
+  write_bytes(folder.file("other.safetensors"), bytes);
+  try {
+    SafetensorsFile file(folder.file("other.safetensors"));
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "the file was accepted";
+}
+
 /// A source whose bytes are these; the caller keeps them.
 SafetensorsSource source(const std::string& name, const std::string& dtype, const Shape& shape,
                          const std::string& bytes) {
@@ -107,7 +119,7 @@ TEST_CASE("every dtype comes back with its name, shape and bytes", "[safetensors
     CHECK(entry.name == sources[i].name);
     CHECK(entry.dtype == sources[i].dtype);
     CHECK(entry.shape == sources[i].shape);
-    CHECK(string_of(entry.bytes) == data[i]);
+    CHECK(string_of(entry.bytes()) == data[i]);
     CHECK(&file.entry(entry.name) == &entry);
   }
   CHECK(file.contains("F32.56"));
@@ -156,11 +168,11 @@ TEST_CASE("a file of the reference package is read", "[safetensors]") {
 
   CHECK(file.entry("tokens").dtype == "I64");
   std::int64_t tokens[3];
-  REQUIRE(file.entry("tokens").bytes.size() == sizeof(tokens));
-  std::memcpy(tokens, file.entry("tokens").bytes.data(), sizeof(tokens));
+  REQUIRE(file.entry("tokens").size == sizeof(tokens));
+  std::memcpy(tokens, file.entry("tokens").bytes().data(), sizeof(tokens));
   CHECK((tokens[0] == 0 && tokens[1] == 1 && tokens[2] == -50257));
-  CHECK(string_of(file.entry("bytes").bytes) == "\x01\x02\xff");
-  CHECK(string_of(file.entry("größe").bytes) == std::string("\x01\x00", 2));
+  CHECK(string_of(file.entry("bytes").bytes()) == "\x01\x02\xff");
+  CHECK(string_of(file.entry("größe").bytes()) == std::string("\x01\x00", 2));
   CHECK_THROWS_WITH(to_floats(file.entry("tokens")),
                     Contains("\"tokens\" holds I64, expected F32"));
 }
@@ -197,8 +209,9 @@ TEST_CASE("a file whose header breaks a rule is refused", "[safetensors]") {
   CHECK_THAT(refusal(file_of("{\"a\":1e999}")), Contains(not_json));
   CHECK_THAT(refusal(file_of("{" + tensor("\xff", "0", "1") + "}", 1)), Contains(not_json));
   CHECK_THAT(refusal(file_of(std::string("{}\0}", 4))), Contains("header holds a zero byte"));
-  CHECK_THAT(refusal(file_of("{\"a\":" + std::string(9, '[') + std::string(9, ']') + "}")),
-             Contains("nested deeper"));
+  CHECK_THAT(
+      refusal(file_of("{\"a\":{\"note\":" + std::string(9, '[') + std::string(9, ']') + "}}")),
+      Contains("nested deeper"));
 
   const std::string a = tensor("a", "0", "1");
   CHECK_THAT(refusal(file_of("{" + a + "," + a + "}", 1)), Contains("has the key \"a\" twice"));
@@ -300,7 +313,7 @@ TEST_CASE("a damaged byte is refused or read, nothing else", "[safetensors]") {
       try {
         SafetensorsFile file(path);
         std::size_t bytes = 0;
-        for (const SafetensorsEntry& entry : file.entries()) bytes += entry.bytes.size();
+        for (const SafetensorsEntry& entry : file.entries()) bytes += entry.bytes().size();
         REQUIRE(bytes == 6);
         ++accepted;
       } catch (const Error&) {
@@ -310,6 +323,62 @@ TEST_CASE("a damaged byte is refused or read, nothing else", "[safetensors]") {
   }
   CHECK(refused > accepted);
   CHECK(accepted > 0);  // letters of names and of the metadata
+}
+
+TEST_CASE("a tensor's fields are lists of few numbers, whatever else the header holds",
+          "[safetensors]") {
+  auto shape = [](const std::string& list) {
+    return refusal(file_of("{" + tensor("a", "0", "1", list) + "}", 1));
+  };
+  CHECK_THAT(shape("[[1]]"), Contains("shape holds something other"));
+  CHECK_THAT(shape("[{}]"), Contains("shape holds something other"));
+  CHECK_THAT(shape("{}"), Contains("shape is not a list"));
+  std::string ones = "[1";
+  for (int i = 0; i < 64; ++i) ones += ",1";
+  CHECK_THAT(shape(ones + "]"), Contains("shape has more than 64 numbers"));
+  CHECK_THAT(refusal(file_of(R"({"a":{"dtype":["U8"],"shape":[1]}})")),
+             Contains("dtype is not a string"));
+  CHECK_THAT(refusal(file_of(R"({"__metadata__":{"step":["7"]}})")),
+             Contains("\"step\" is a array"));
+  CHECK_THAT(refusal(file_of("{" + tensor(std::string(10'000, 'n'), "0", "1", "7") + "}")),
+             Contains("nnn\"...: shape is not a list"));
+  Folder folder;
+  write_bytes(folder.file("good"),
+              file_of(R"({"a":{"shape":[1],"note":{"shape":7,"x":[1]},"dtype":"U8",)"
+                      R"("data_offsets":[0,1]}})",
+                      1));
+  CHECK(SafetensorsFile(folder.file("good")).entry("a").shape == Shape{1});
+}
+
+TEST_CASE("a file that shrinks while it is read is an error that names it", "[safetensors]") {
+  Folder folder;
+  const std::string path = folder.file("shrinks"), many(3 << 20, 'm');
+  write_safetensors(
+      path, {},
+      {source("first", "U8", {std::ssize(many)}, many), source("w", "F32", {2}, two_floats)});
+  const SafetensorsFile file(path);
+  fs::resize_file(path, fs::file_size(path) - (2 << 20));
+  const auto refused = Contains(path + " is cut short: another program made it shorter");
+  for (const SafetensorsEntry& entry : file.entries()) {
+    CHECK_THROWS_WITH(entry.bytes(), refused);
+    CHECK_THROWS_WITH(entry.read_parts([](auto) {}), refused);
+  }
+  CHECK_THROWS_WITH(to_floats(file.entry("w")), refused);
+  fs::resize_file(path, 0);
+  CHECK_THROWS_WITH(file.entry("first").bytes(), refused);
+  CHECK(file.header().size() > 8);
+}
+
+TEST_CASE("what is no safetensors file is named, with what to do", "[safetensors]") {
+  CHECK_THAT(refusal_of_other("version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 9\n"),
+             Contains("is a Git LFS pointer") && Contains("git lfs pull"));
+  CHECK_THAT(refusal_of_other("<!DOCTYPE html>\n<html>"), Contains("is a web page"));
+  CHECK_THAT(refusal_of_other("  <HTML><body>503"), Contains("is a web page"));
+  CHECK_THAT(refusal_of_other("Entry not found"), Contains("is a web page"));
+  CHECK_THAT(refusal_of_other("PK\x03\x04 and more"), Contains("is a file of torch.save"));
+  CHECK_THAT(refusal_of_other("\x80\x02}q\x01 and more"), Contains("is a file of torch.save"));
+  CHECK_THAT(refusal_of_other("GGUF\x03 and more"), Contains("is a GGUF file"));
+  CHECK_THAT(refusal_of_other("\x1f\x8b\x08 and more"), Contains("is packed by gzip"));
 }
 
 TEST_CASE("what can't be opened is an error", "[safetensors]") {
@@ -326,8 +395,8 @@ TEST_CASE("a file stays readable after its copies and its path are gone", "[safe
   SafetensorsFile copy = *first;
   first.reset();
   write_safetensors(path, {}, {source("w", "F32", {2}, other)});
-  CHECK(string_of(copy.entry("w").bytes) == two_floats);
-  CHECK(string_of(SafetensorsFile(path).entry("w").bytes) == other);
+  CHECK(string_of(copy.entry("w").bytes()) == two_floats);
+  CHECK(string_of(SafetensorsFile(path).entry("w").bytes()) == other);
 }
 
 TEST_CASE("one staging buffer serves all tensors of a file", "[safetensors]") {
@@ -341,9 +410,9 @@ TEST_CASE("one staging buffer serves all tensors of a file", "[safetensors]") {
                        }});
   write_safetensors(folder.file("staged"), {}, sources);
   SafetensorsFile file(folder.file("staged"));
-  CHECK(string_of(file.entry("p").bytes) == "pppp");
-  CHECK(string_of(file.entry("q").bytes) == "qqqq");
-  CHECK(string_of(file.entry("r").bytes) == "rrrr");
+  CHECK(string_of(file.entry("p").bytes()) == "pppp");
+  CHECK(string_of(file.entry("q").bytes()) == "qqqq");
+  CHECK(string_of(file.entry("r").bytes()) == "rrrr");
 }
 
 TEST_CASE("a write that fails says why and leaves the earlier file", "[safetensors]") {
@@ -390,16 +459,19 @@ TEST_CASE("a write that fails says why and leaves the earlier file", "[safetenso
 }
 
 TEST_CASE("each floating-point type becomes float, at any address", "[safetensors]") {
-  auto entry = [](const std::string& dtype, const auto& values, std::string& storage) {
-    storage.assign(1, ' ');  // one byte off any alignment
-    auto bytes = std::as_bytes(std::span(values));
-    storage.append(string_of(bytes));
-    return SafetensorsEntry{"w", dtype, {}, std::as_bytes(std::span(storage)).subspan(1)};
+  Folder folder;
+  auto entry = [&](const std::string& dtype, const auto& values) {
+    const auto bytes = std::as_bytes(std::span(values));
+    const Shape shape{static_cast<std::int64_t>(values.size())};
+    // One byte before the values puts them off any alignment.
+    write_safetensors(folder.file("floats"), {},
+                      {{"a", "U8", {1}, [&] { return bytes.first(1); }},
+                       {"w", dtype, shape, [&] { return bytes; }}});
+    return SafetensorsFile(folder.file("floats")).entry("w");
   };
-  std::string storage;
   std::vector<std::uint16_t> halves(65536);
   for (std::size_t i = 0; i < halves.size(); ++i) halves[i] = static_cast<std::uint16_t>(i);
-  std::vector<float> floats = to_floats(entry("F16", halves, storage));
+  std::vector<float> floats = to_floats(entry("F16", halves));
   REQUIRE(floats.size() == halves.size());
   std::size_t wrong = 0;
   for (int i = 0; i < 65536; ++i) {
@@ -413,13 +485,13 @@ TEST_CASE("each floating-point type becomes float, at any address", "[safetensor
   CHECK(wrong == 0);
 
   const std::vector<double> doubles = {1.0 + 0x1p-25, 1.0 + 0x1.8p-24, 1e300, -0.1};
-  CHECK(to_floats(entry("F64", doubles, storage)) ==
+  CHECK(to_floats(entry("F64", doubles)) ==
         std::vector<float>{1.0f, 1.0f + 0x1p-23f, INFINITY, -0.1f});
-  CHECK(to_floats(entry("BF16", std::vector<bf16>{1.5f, -2.0f}, storage)) ==
+  CHECK(to_floats(entry("BF16", std::vector<bf16>{1.5f, -2.0f})) ==
         std::vector<float>{1.5f, -2.0f});
-  CHECK(to_floats(entry("F32", std::vector<float>{0.1f, -3.0f}, storage)) ==
+  CHECK(to_floats(entry("F32", std::vector<float>{0.1f, -3.0f})) ==
         std::vector<float>{0.1f, -3.0f});
-  CHECK_THROWS_WITH(to_floats(entry("I32", std::vector<int>{1}, storage)),
+  CHECK_THROWS_WITH(to_floats(entry("I32", std::vector<int>{1})),
                     Contains("holds I32, expected F32, F64, F16 or BF16"));
 }
 

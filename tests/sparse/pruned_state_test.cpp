@@ -173,8 +173,7 @@ TEST_CASE("a pruned checkpoint holds the kept elements, and their index once", "
   for (const auto& file : fs::directory_iterator(folder.path)) {
     if (file.path().extension() != ".safetensors") continue;
     const SafetensorsFile tensors(file.path().string());
-    for (const auto& entry : tensors.entries())
-      bytes += static_cast<std::int64_t>(entry.bytes.size());
+    for (const auto& entry : tensors.entries()) bytes += static_cast<std::int64_t>(entry.size);
   }
   for (const Parameter& p : training.whole) {
     CHECK(checkpoint.index(p.name) == masks->at(p.name));

@@ -29,7 +29,7 @@ void read_input(const std::string& input) {
   const SafetensorsFile file(write("input.safetensors", input).string());
   std::size_t bytes = 0;
   for (const SafetensorsEntry& entry : file.entries()) {
-    bytes += entry.bytes.size();
+    bytes += entry.bytes().size();
     must(&file.entry(entry.name) == &entry, "a tensor is not found by its name");
     try {
       to_floats(entry);
