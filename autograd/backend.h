@@ -5,7 +5,6 @@
 #pragma once
 
 #include <functional>
-#include <vector>
 
 #include "autograd/kernel_arguments.h"
 #include "autograd/random.h"

@@ -7,7 +7,6 @@
 #include <algorithm>
 
 #include "autograd/backend.h"
-#include "autograd/error.h"
 
 namespace plangrad::autograd {
 

@@ -6,12 +6,8 @@
 // 2012 (radix select).
 #pragma once
 
-#include <bit>
-#include <cmath>
-#include <cstdint>
 #include <cstring>
 #include <limits>
-#include <type_traits>
 
 #include "autograd/backend.h"
 

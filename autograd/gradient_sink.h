@@ -4,7 +4,6 @@
 #pragma once
 
 #include <functional>
-#include <type_traits>
 
 #include "autograd/tensor.h"
 

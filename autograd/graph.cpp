@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <queue>
 #include <unordered_map>
-#include <utility>
 
 #include "autograd/backend.h"
 #include "autograd/weight_part.h"

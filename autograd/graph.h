@@ -3,9 +3,6 @@
 // Chapter 01.
 #pragma once
 
-#include <functional>
-#include <vector>
-
 #include "autograd/gradient_sink.h"
 
 namespace plangrad::autograd {

@@ -5,8 +5,6 @@
 #pragma once
 
 #include <cmath>
-#include <cstdint>
-#include <vector>
 
 #include "autograd/tensor.h"
 

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <map>
-#include <string>
 #include <tuple>
 
 #include "autograd/backend.h"

@@ -6,7 +6,6 @@
 
 #include <array>
 #include <cmath>
-#include <cstdint>
 #include <numbers>
 #include <string_view>
 

@@ -3,10 +3,7 @@
 // Not here: strided tensors. Slices and transposes are copies. Chapter 01.
 #pragma once
 
-#include <cstdint>
 #include <initializer_list>
-#include <ostream>
-#include <vector>
 
 #include "autograd/dtype.h"
 

@@ -2,9 +2,6 @@
 // Not here: mathematics (autograd/ops) and differentiation (autograd/graph.h). Chapter 01.
 #pragma once
 
-#include <memory>
-#include <vector>
-
 #include "autograd/device.h"
 #include "autograd/dtype.h"
 #include "autograd/shape.h"

@@ -4,7 +4,6 @@
 #include "autograd/weight_part.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace plangrad::autograd {
 

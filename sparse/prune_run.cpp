@@ -3,9 +3,6 @@
 // Chapter 11.
 #include "sparse/prune_run.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "parallel/plan/lifetimes.h"
 #include "parallel/session/session_rank.h"
 #include "parallel/transports/launch.h"

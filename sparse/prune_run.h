@@ -3,9 +3,6 @@
 // Chapter 11.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "parallel/session/session.h"
 #include "sparse/pruning.h"
 

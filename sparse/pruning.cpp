@@ -4,10 +4,7 @@
 // draw as number 0: "draw-0/h.0.attn.c_attn.weight". Chapter 11.
 #include "sparse/pruning.h"
 
-#include <algorithm>
-#include <cmath>
 #include <iterator>
-#include <limits>
 
 #include "autograd/formulas.h"
 #include "parallel/plan/lifetimes.h"

@@ -5,16 +5,6 @@
 // (lottery tickets), You et al. 2020 (Early-Bird tickets), Singh and Bhatele 2023 (SAMO).
 #pragma once
 
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <deque>
-#include <functional>
-#include <map>
-#include <span>
-#include <string>
-#include <vector>
-
 #include "parallel/session/state_files.h"
 
 namespace plangrad::sparse {

@@ -4,7 +4,6 @@
 // Not here: the products, which are kernels of the backend. Chapter 11; Gale et al. 2020.
 #include "sparse/samo.h"
 
-#include <limits>
 #include <numeric>
 
 namespace plangrad::sparse {

@@ -6,11 +6,6 @@
 // Chapter 11; Singh and Bhatele 2023 (SAMO), section III; Gale et al. 2020 (sparse kernels).
 #pragma once
 
-#include <algorithm>
-#include <map>
-#include <memory>
-#include <string>
-
 #include "autograd/backend.h"
 #include "autograd/graph.h"
 #include "parallel/engine/training.h"

@@ -3,8 +3,6 @@
 // Chapter 03.
 #include "autograd/blank/blank_device.h"
 
-#include <utility>
-
 namespace plangrad::autograd {
 
 namespace {

@@ -3,8 +3,6 @@
 // Not here: what each kernel does (autograd/kernel_work.h), and seconds. Chapter 03.
 #pragma once
 
-#include <memory>
-
 #include "autograd/kernel_work.h"
 
 namespace plangrad::autograd {

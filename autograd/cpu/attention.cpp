@@ -1,11 +1,6 @@
 // Causal attention, head by head, a block of queries at a time.
 // Not here: a T x T matrix. A thread holds scores for one block of queries only.
 // Chapter 02; Dao et al. 2022, "FlashAttention", sections 3.1 and B.4.
-#include <limits>
-#include <utility>
-
-#include "autograd/cpu/cpu_backend.h"
-#include "autograd/cpu/parallel.h"
 #include "autograd/cpu/tile_gemm.h"
 #include "autograd/cpu/vector_math.h"
 

@@ -1,7 +1,6 @@
 // Convolution as matrix products: patches of the image are unfolded into the columns of a matrix.
 // Not here: the products themselves (autograd/cpu/gemm.cpp).
 // Chapter 03; Chellapilla, Puri and Simard 2006.
-#include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/parallel.h"
 
 namespace plangrad::autograd {

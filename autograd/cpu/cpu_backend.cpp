@@ -4,7 +4,6 @@
 // oneDNN asks OpenMP for it. Chapter 03.
 #include "autograd/cpu/cpu_backend.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 

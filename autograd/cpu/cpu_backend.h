@@ -5,10 +5,8 @@
 #pragma once
 
 #include <atomic>
-#include <cstdint>
 #include <deque>
 #include <list>
-#include <mutex>
 #include <unordered_map>
 
 #include "autograd/backend.h"

@@ -2,7 +2,6 @@
 // optimizers, each in one pass over segments of flat buffers.
 // Not here: the gradients' formulas for callers (autograd/ops/arithmetic.cpp), learning rates and
 // which parameters decay (nn/optimizers/optimizer.h). Chapters 02 and 03.
-#include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/parallel.h"
 #include "autograd/cpu/vector_math.h"
 #include "autograd/formulas.h"

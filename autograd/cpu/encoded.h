@@ -3,7 +3,6 @@
 // (autograd/cpu/quantize.cpp, sparse_values.cpp). Chapter 10.
 #pragma once
 
-#include <cstdint>
 #include <cstring>
 
 #include "autograd/dtype.h"

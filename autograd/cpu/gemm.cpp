@@ -2,7 +2,6 @@
 // sizes and types: its products in bf16 have instructions of their own. Elsewhere tile_gemm.h,
 // which comes close to oneDNN in f32, is as fast in bf16, and has no sum that depends on threads.
 // Not here: attention's small products (autograd/cpu/attention.cpp). Chapter 03.
-#include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/tile_gemm.h"
 
 #if PLANGRAD_ONEDNN_PRODUCTS

@@ -3,11 +3,8 @@
 // Not here: convolution (convolution.cpp), the average over a whole image, which is a reduction,
 // and running statistics, which travel like gradients (autograd/ops.h).
 // Chapter 02; Ioffe and Szegedy 2015.
-#include <cmath>
-#include <functional>
 #include <limits>
 
-#include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/parallel.h"
 
 namespace plangrad::autograd {

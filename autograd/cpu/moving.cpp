@@ -3,7 +3,6 @@
 // (autograd/cpu/sparse_values.cpp). Chapters 03 and 11; Singh and Bhatele 2023 (SAMO).
 #include <cstring>
 
-#include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/parallel.h"
 
 namespace plangrad::autograd {

@@ -3,8 +3,6 @@
 // Chapter 03.
 #include "autograd/cpu/parallel.h"
 
-#include <chrono>
-
 #if PLANGRAD_OPENMP
 #include <omp.h>
 #endif

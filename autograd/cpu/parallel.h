@@ -5,11 +5,8 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
-#include <cstdint>
 #include <numeric>
 #include <thread>
-#include <vector>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/tensor.h"

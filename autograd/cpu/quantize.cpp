@@ -2,11 +2,6 @@
 // values stay in the first-level cache from the search for extremes to the packing of their levels.
 // Not here: the use of quantized values in compressed sums (parallel/codecs).
 // Chapter 10; Markov et al. 2022, "CGX".
-#include <atomic>
-#include <limits>
-#include <numeric>
-
-#include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/encoded.h"
 #include "autograd/cpu/parallel.h"
 #include "autograd/cpu/vector_math.h"

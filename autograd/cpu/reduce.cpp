@@ -1,10 +1,8 @@
 // Reductions over a tensor's dimensions, and the sum of squares.
 // Not here: sums that other kernels compute while they work (autograd/cpu/parallel.h).
 // Chapter 03.
-#include <functional>
 #include <limits>
 
-#include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/parallel.h"
 
 namespace plangrad::autograd {

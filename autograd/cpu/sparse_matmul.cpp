@@ -4,7 +4,6 @@
 // Gale et al. 2020, "Sparse GPU kernels for deep learning".
 #include <ranges>
 
-#include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/panel.h"
 
 namespace plangrad::autograd {

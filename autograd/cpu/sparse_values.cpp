@@ -2,10 +2,6 @@
 // indices, and scatters them among zeros again.
 // Not here: how many elements a message holds, and when a threshold is set (parallel/codecs).
 // Chapter 10.
-#include <array>
-#include <mutex>
-
-#include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/encoded.h"
 #include "autograd/cpu/parallel.h"
 #include "autograd/formulas.h"

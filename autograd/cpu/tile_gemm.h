@@ -5,11 +5,7 @@
 // Chapter 03; Goto and van de Geijn 2008, "Anatomy of high-performance matrix multiplication".
 #pragma once
 
-#include <algorithm>
-#include <bit>
-#include <cstdint>
 #include <cstring>
-#include <type_traits>
 
 #include "autograd/cpu/parallel.h"
 #include "autograd/dtype.h"

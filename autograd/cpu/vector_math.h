@@ -3,9 +3,6 @@
 // Chapter 03.
 #pragma once
 
-#include <bit>
-#include <cmath>
-#include <cstdint>
 #include <limits>
 
 #include "autograd/random.h"

@@ -3,9 +3,6 @@
 // Not here: tensor cores (attention_flash.cu, attention_hopper.cu).
 // Chapter 03; Dao et al. 2022, "FlashAttention", algorithms 1 and 4, and section B.4 for the sum
 // over y dy.
-#include <algorithm>
-#include <cmath>
-
 #include "cuda/backend/flash_tiles.h"
 
 namespace plangrad::cuda {

@@ -4,9 +4,7 @@
 // in registers. bf16 goes to tensor cores; sums are in f32.
 // Not here: how operands are gathered (convolution_tiles.h); products of matrices (gemm.cu).
 // Chapters 03 and 12; Chetlur et al. 2014, "cuDNN", section 3; PTX ISA, mma.
-#include <algorithm>
 #include <limits>
-#include <type_traits>
 
 #include "cuda/backend/convolution_tiles.h"
 

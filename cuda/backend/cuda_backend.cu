@@ -4,8 +4,6 @@
 // Chapter 12; CUDA C++ Programming Guide, streams and CUDA graphs.
 #include "cuda/backend/cuda_backend.h"
 
-#include <algorithm>
-
 #include "cuda/backend/kernel_types.h"
 
 namespace plangrad::cuda {

@@ -19,12 +19,6 @@
 // waits for another or adds in a varying order, so every run computes the same bits.
 #pragma once
 
-#include <cuda_runtime.h>
-
-#include <memory>
-#include <mutex>
-#include <optional>
-
 #include "autograd/backend.h"
 #include "cuda/backend/graphs.h"
 #include "cuda/backend/memory.h"

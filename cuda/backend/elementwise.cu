@@ -3,8 +3,6 @@
 // added, and its gradient, in one pass each.
 // Not here: elements at other places (indexed.cu), formulas that the CPU has, too (formulas.h).
 // Chapters 01, broadcasting, 02, random numbers, and 03; Hendrycks and Gimpel 2016.
-#include <functional>
-
 #include "autograd/formulas.h"
 #include "cuda/backend/map.h"
 

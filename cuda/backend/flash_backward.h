@@ -15,9 +15,6 @@
 // (989 TFLOP/s and 3.35 TB/s in NVIDIA's data sheet); and memory for the terms grows as T^2.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
-
 #include "cuda/backend/flash_tiles.h"
 
 namespace plangrad::cuda {

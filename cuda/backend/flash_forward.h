@@ -6,8 +6,6 @@
 // Chapter 03; Dao 2023, "FlashAttention-2".
 #pragma once
 
-#include <cmath>
-
 #include "cuda/backend/flash_tiles.h"
 
 namespace plangrad::cuda {

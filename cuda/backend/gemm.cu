@@ -3,7 +3,6 @@
 // and keeps the algorithm that cublasLt chooses for each form.
 // Not here: reasons (products.h); sparse products (sparse_matmul.cu), and attention's products.
 // Chapter 03; cuBLAS library reference, cublasLtMatmul and cublasLtMatmulAlgoGetHeuristic.
-#include <algorithm>
 #include <limits>
 
 #include "cuda/backend/kernel_types.h"

@@ -3,13 +3,9 @@
 // Chapter 12; CUDA C++ Programming Guide, CUDA graphs.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <list>
-#include <string>
-#include <thread>
 #include <type_traits>
-#include <vector>
 
 #include "cuda/backend/memory.h"
 

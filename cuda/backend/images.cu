@@ -3,8 +3,6 @@
 // have one block per channel.
 // Not here: convolution (convolution.cu), the average over a whole image, which is a reduction, and
 // running statistics (autograd/ops.h). Chapter 02; Ioffe and Szegedy 2015.
-#include <cmath>
-
 #include "cuda/backend/kernel_types.h"
 
 namespace plangrad::cuda {

@@ -5,8 +5,6 @@
 // Chapters 02, 03 and 11; Singh and Bhatele 2023 (SAMO) for gather and expand; Satish, Harris and
 // Garland 2009, "Designing efficient sorting algorithms for manycore GPUs"; Sengupta et al. 2007,
 // "Scan primitives for GPU computing" (segmented sums).
-#include <utility>
-
 #include "cuda/backend/map.h"
 
 namespace plangrad::cuda {

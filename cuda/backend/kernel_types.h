@@ -7,9 +7,6 @@
 #include <cuda_bf16.h>
 
 #include <algorithm>
-#include <cstdint>
-#include <functional>
-#include <initializer_list>
 
 #include "cuda/backend/cuda_backend.h"
 #include "cuda/launch/device.h"

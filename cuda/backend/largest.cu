@@ -3,9 +3,6 @@
 // is the CPU's: each thread counts its own elements, and adds the counts of earlier threads.
 // Not here: how many elements a message holds (parallel/codecs). Chapter 10; Alabi et al. 2012,
 // "Fast k-selection algorithms for graphics processing units".
-#include <algorithm>
-#include <vector>
-
 #include "autograd/formulas.h"
 #include "cuda/backend/kernel_types.h"
 

@@ -3,8 +3,6 @@
 // its columns' shares of the gradients of weight and bias over some rows, whose number the shape
 // alone decides; the shares are added afterwards.
 // Not here: batch norm. Chapters 02 and 03; Ba, Kiros and Hinton 2016, eq. 3.
-#include <functional>
-
 #include "cuda/backend/kernel_types.h"
 
 namespace plangrad::cuda {

@@ -1,8 +1,6 @@
 // Optimizer steps: one launch for all segments of flat buffers.
 // Not here: schedules and which parameters decay (nn/optimizers/optimizer.h).
 // Chapter 02.
-#include <cmath>
-
 #include "cuda/backend/map.h"
 
 namespace plangrad::cuda {

@@ -7,8 +7,6 @@
 
 #include <compare>
 #include <map>
-#include <mutex>
-#include <optional>
 #include <tuple>
 
 #include "cuda/backend/memory.h"

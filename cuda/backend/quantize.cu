@@ -2,8 +2,6 @@
 // another one packs the elements' levels, 8 per thread. The bytes equal the CPU's bit for bit, so
 // no multiplication is fused with an addition.
 // Not here: compressed sums. Chapter 10; Markov et al. 2022, "CGX".
-#include <cmath>
-
 #include "autograd/formulas.h"
 #include "cuda/backend/kernel_types.h"
 

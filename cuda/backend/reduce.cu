@@ -3,8 +3,6 @@
 // so that sums depend neither on the GPU nor on other tensors.
 // Not here: sums that other kernels compute while they work; clipping by the norm
 // (nn/optimizers/optimizer.h). Chapters 02, 03 and 05.
-#include <cmath>
-
 #include "cuda/backend/map.h"
 
 namespace plangrad::cuda {

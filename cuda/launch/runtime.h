@@ -9,7 +9,6 @@
 
 #include <cstdlib>
 #include <memory>
-#include <string>
 
 #include "autograd/error.h"
 

@@ -5,10 +5,6 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <chrono>
-#include <thread>
-
 namespace plangrad::cuda {
 
 constexpr const char* advice =

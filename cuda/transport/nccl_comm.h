@@ -11,11 +11,7 @@
 #include <compare>
 #include <deque>
 #include <map>
-#include <memory>
-#include <optional>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "cuda/launch/runtime.h"
 #include "parallel/transports/launch.h"

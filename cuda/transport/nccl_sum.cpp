@@ -1,8 +1,6 @@
 // A group's sum or gather by NCCL's collectives. The first member hears from all others, and has
 // the call placed. Not here: those that are made of messages (parallel/collectives/collective.h).
 // Chapter 13; NCCL user guide, collective operations.
-#include <algorithm>
-
 #include "cuda/transport/nccl_transport.h"
 #include "parallel/collectives/collective.h"
 

@@ -5,9 +5,6 @@
 // Chapter 13; NCCL user guide, point-to-point communication.
 #pragma once
 
-#include <algorithm>
-#include <set>
-
 #include "autograd/tensor.h"
 #include "cuda/transport/nccl_comm.h"
 #include "cuda/transport/staged_transport.h"

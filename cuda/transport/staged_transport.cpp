@@ -4,7 +4,6 @@
 #include "cuda/transport/staged_transport.h"
 
 #include <algorithm>
-#include <mutex>
 
 namespace plangrad::cuda {
 

@@ -17,10 +17,6 @@
 
 #include <deque>
 #include <exception>
-#include <map>
-#include <memory>
-#include <tuple>
-#include <utility>
 
 #include "cuda/backend/cuda_backend.h"
 #include "parallel/transports/transport.h"

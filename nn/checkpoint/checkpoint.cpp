@@ -3,7 +3,6 @@
 // Chapter 02.
 #include "nn/checkpoint/checkpoint.h"
 
-#include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>

@@ -16,16 +16,10 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <limits>
-#include <map>
-#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
-#include <string>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 #include "nn/checkpoint/safetensors.h"
 #include "nn/models/model.h"

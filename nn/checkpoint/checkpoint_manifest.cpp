@@ -4,7 +4,6 @@
 // Chapter 02.
 #include "nn/checkpoint/checkpoint.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <regex>
 

@@ -2,7 +2,6 @@
 // removes what is not needed any more. Not here: reading data files (checkpoint.cpp), and the text
 // of the manifest (checkpoint_manifest.cpp).
 // Chapter 02.
-#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <regex>

@@ -11,7 +11,6 @@
 #include <limits>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
-#include <string>
 #include <string_view>
 
 #include "autograd/error.h"

@@ -3,7 +3,6 @@
 // Hugging Face's Conv1D. Chapter 02.
 #include "nn/checkpoint/gpt_files.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "autograd/backend.h"

@@ -9,8 +9,6 @@
 #include <map>
 #include <memory>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "autograd/dtype.h"
 #include "autograd/shape.h"

@@ -1,14 +1,11 @@
 // SafetensorsFile: opens a file, checks every rule of the format, and converts values to floats.
 // Not here: writing (safetensors_write.cpp).
 // Chapter 02.
-#include <bit>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <string_view>
 #include <tuple>
 
-#include "autograd/error.h"
 #include "nn/checkpoint/file.h"
 #include "nn/checkpoint/safetensors.h"
 

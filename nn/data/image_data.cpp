@@ -6,8 +6,6 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <memory>
 
 #include "autograd/random.h"

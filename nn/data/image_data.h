@@ -5,8 +5,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <string>
-#include <vector>
 
 #include "autograd/error.h"
 

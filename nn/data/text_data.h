@@ -13,8 +13,6 @@
 // A new kind of data is a file here with these functions, and such an adapter there.
 #pragma once
 
-#include <filesystem>
-
 #include "nn/text/vocabulary.h"
 
 namespace plangrad::nn {

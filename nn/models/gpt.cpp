@@ -3,7 +3,6 @@
 // (nn/checkpoint/gpt_files.cpp). Chapter 02; Radford et al. 2019, section 2.3.
 #include "nn/models/gpt.h"
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 namespace plangrad::nn {

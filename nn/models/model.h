@@ -12,13 +12,8 @@
 // A new model is a file here that returns a Model, and a program that offers it.
 #pragma once
 
-#include <functional>
 #include <list>
-#include <memory>
-#include <string>
 #include <unordered_set>
-#include <utility>
-#include <vector>
 
 #include "autograd/ops.h"
 

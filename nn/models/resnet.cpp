@@ -3,7 +3,6 @@
 // Chapter 02; He et al. 2016.
 #include "nn/models/resnet.h"
 
-#include <cmath>
 #include <optional>
 
 namespace plangrad::nn {

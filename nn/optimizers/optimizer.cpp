@@ -3,8 +3,6 @@
 // Chapter 02; Loshchilov and Hutter 2017 (the schedule) and 2019 (AdamW).
 #include "nn/optimizers/optimizer.h"
 
-#include <cmath>
-#include <numbers>
 #include <numeric>
 
 namespace plangrad::nn {

@@ -13,11 +13,6 @@
 // A new optimizer is a function make_... here, and a kernel of the backend.
 #pragma once
 
-#include <functional>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "autograd/backend.h"
 #include "nn/models/model.h"
 

@@ -4,10 +4,8 @@
 // Chapter 02; Sennrich et al. 2016.
 #include "nn/text/byte_pair.h"
 
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <queue>
-#include <sstream>
 
 #include "nn/checkpoint/file.h"
 

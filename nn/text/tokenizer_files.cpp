@@ -1,8 +1,6 @@
 // Describes vocabularies as the library tokenizers does: how text is split, which strings are
 // tokens, and how tokens become text again. A reader accepts what it can encode alike, and nothing
 // else. Chapter 02.
-#include "nn/text/vocabulary.h"
-
 #include <nlohmann/json.hpp>
 
 #include "nn/checkpoint/file.h"

@@ -15,15 +15,11 @@
 // A new kind is a class here, and a line in make_vocabulary and load_vocabulary.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
-#include <string>
-#include <string_view>
 #include <unordered_map>
-#include <vector>
 
 #include "autograd/random.h"
 

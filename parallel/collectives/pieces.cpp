@@ -2,7 +2,6 @@
 // Chapter 04.
 #include "parallel/collectives/pieces.h"
 
-#include <algorithm>
 #include <set>
 #include <utility>
 

@@ -2,8 +2,6 @@
 // broken plan: what ran before the fault, and the cell in red.
 // Not here: the figure itself (timeline_figure.cpp), how far a broken plan runs (simulate.h).
 // Chapter 06.
-#include "parallel/drawing/draw.h"
-
 #include <cmath>
 
 #include "parallel/drawing/figure.h"

@@ -5,11 +5,7 @@
 #pragma once
 
 #include <functional>
-#include <map>
-#include <memory>
 #include <mutex>
-#include <set>
-#include <tuple>
 
 #include "parallel/simulation/links.h"
 #include "parallel/transports/transport.h"

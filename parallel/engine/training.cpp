@@ -3,7 +3,6 @@
 // Not here: the planner, which weighs memory and messages, too. Chapters 06 and 10.
 #include "parallel/engine/training.h"
 
-#include "parallel/codecs/codec.h"
 #include "parallel/codecs/low_rank.h"
 #include "parallel/engine/partition.h"
 #include "parallel/plan/lifetimes.h"

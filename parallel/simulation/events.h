@@ -5,8 +5,6 @@
 // Chapter 06.
 #pragma once
 
-#include <map>
-#include <memory>
 #include <optional>
 #include <tuple>
 #include <unordered_map>

@@ -2,12 +2,6 @@
 // Chapter 06.
 #include "parallel/simulation/machine.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <sstream>
-#include <vector>
-
 #include "autograd/error.h"
 #include "parallel/plan/fields.h"
 

@@ -4,9 +4,6 @@
 // Chapter 06.
 #pragma once
 
-#include <memory>
-#include <string>
-
 #include "autograd/kernel_work.h"
 #include "parallel/simulation/links.h"
 

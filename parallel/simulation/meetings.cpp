@@ -3,12 +3,6 @@
 // Chapter 04.
 #include "parallel/simulation/meetings.h"
 
-#include <algorithm>
-#include <cmath>
-#include <functional>
-#include <limits>
-#include <utility>
-
 #include "parallel/collectives/pieces.h"
 #include "parallel/simulation/events.h"
 #include "parallel/simulation/machine.h"

@@ -4,8 +4,6 @@
 // Chapters 04 and 06.
 #pragma once
 
-#include <vector>
-
 #include "parallel/simulation/costs.h"
 #include "parallel/simulation/links.h"
 

@@ -2,10 +2,7 @@
 // computing takes workspace, and one tensor may be two values.
 // Not here: its bytes (memory.cpp).
 // Chapters 03 and 09.
-#include <algorithm>
 #include <cmath>
-#include <limits>
-#include <map>
 #include <set>
 
 #include "parallel/simulation/holdings.h"
