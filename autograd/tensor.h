@@ -3,7 +3,6 @@
 #pragma once
 
 #include "autograd/device.h"
-#include "autograd/dtype.h"
 #include "autograd/shape.h"
 
 namespace plangrad::autograd {

@@ -22,7 +22,7 @@
 #include "nn/checkpoint/file.h"
 #include "parallel/drawing/draw.h"
 #include "parallel/drawing/figure.h"
-#include "parallel/plan/endless.h"
+#include "parallel/plan/plan.h"
 #include "parallel/simulation/variants.h"
 #include "parallel/verifier/verify.h"
 

@@ -5,7 +5,7 @@
 // (lottery tickets), You et al. 2020 (Early-Bird tickets), Singh and Bhatele 2023 (SAMO).
 #pragma once
 
-#include "parallel/session/state_files.h"
+#include "parallel/session/saving.h"
 
 namespace plangrad::sparse {
 

@@ -8,7 +8,6 @@
 #include <cstring>
 
 #include "autograd/cpu/parallel.h"
-#include "autograd/error.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define PLANGRAD_KEEP_BLOCKS 0  // a sanitizer must see every allocation and every free

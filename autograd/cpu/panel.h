@@ -4,7 +4,6 @@
 #pragma once
 
 #include "autograd/backend.h"
-#include "autograd/cpu/parallel.h"
 #include "autograd/cpu/tile_gemm.h"
 
 namespace plangrad::autograd::cpu {

@@ -1,6 +1,6 @@
 // CudaBackend: every kernel on a GPU, or on the emulator, which runs the same files.
 // Not here: the kernels themselves, which are grouped in the .cu files of cuda/backend.
-// Chapters 03 and 13; CUDA C++ Programming Guide.
+// Chapters 03 and 13; CUDA C++ Programming Guide; cuBLAS library reference, cublasLt.
 //
 // The room cuda/backend computes tensors on a device; autograd knows it as a Backend:
 // cuda_backend.h             a device's stream and kernels; copies from and to the host
@@ -12,21 +12,100 @@
 // reduce.cu                  sums and maxima over dimensions, norms of many tensors
 // attention.cu               causal attention in f32; attention_flash.cu, attention_hopper.cu: on
 //                            tensor cores, by flash_forward.h, flash_backward.h and flash_tiles.h
-// products.h, gemm.cu        products by cublasLt; sparse_matmul.cu, convolution.cu: by our kernels
+// gemm.cu                    products by cublasLt; sparse_matmul.cu, convolution.cu: by our kernels
 // quantize.cu, largest.cu    kernels of codecs and of pruning; optimizer.cu: the update
 //
 // Read elementwise.cu with map.h first, then softmax.cu, then the others in any order. No kernel
 // waits for another or adds in a varying order, so every run computes the same bits.
 #pragma once
 
+#include <cublasLt.h>
+
+#include <compare>
+#include <map>
+#include <tuple>
+
 #include "autograd/backend.h"
 #include "cuda/backend/graphs.h"
 #include "cuda/backend/memory.h"
-#include "cuda/backend/products.h"
 
 namespace plangrad::cuda {
 
 using namespace autograd;
+
+// ---- matrix products by cublasLt on one device, which throw its errors as ours ----
+
+/// A batch of matrices as cublasLt takes them, by columns: our rows are its columns.
+struct ProductOperand {
+  /// The properties by which an algorithm is chosen.
+  struct Form {
+    cudaDataType_t type = CUDA_R_32F;
+    bool transposed = false;
+    std::int64_t rows = 0, columns = 0;  ///< as they lie in memory
+    std::int64_t pitch = 0, stride = 0;  ///< elements from column to column, from matrix to matrix
+    std::uint32_t alignment = 0;         ///< see alignment_of
+    auto operator<=>(const Form&) const = default;
+  };
+  Form form;
+  void* data = nullptr;
+};
+
+/// Work that a product does besides, by the elements of a vector as wide as the result's rows.
+struct ProductVector {
+  cublasLtEpilogue_t use = CUBLASLT_EPILOGUE_DEFAULT;  ///< adds a bias, or sums its gradient
+  void* data = nullptr;                                ///< of the result's type
+};
+
+/// The largest power of two that divides an address, up to 16: no kernel loads more bytes at once.
+/// More would let the same product at two places be computed by kernels with different bits.
+std::uint32_t alignment_of(const void* address);
+
+// [snippet products]
+/// Any thread may prepare products. They are queued on streams that wait for each other, because
+/// they share the workspace.
+///
+/// A product of one form always has the algorithm that was chosen first, in graphs and outside. A
+/// sum that is split into parts keeps them in the workspace, in f32, and adds them in a fixed
+/// order.
+class Products {
+ public:
+  /// For the current device. The allocator must outlive it.
+  explicit Products(CachingAllocator& allocator);
+  ~Products();
+
+  struct Plan;
+  /// A product that is ready to be queued, as often as it is wanted.
+  struct Call {
+    Products* products;
+    Plan* plan;
+    const void *left, *right;
+    void *result, *vector;
+    float one, kept;  // result = one * left right + kept * result
+    void operator()(cudaStream_t stream) const;
+  };
+  /// Prepares result = left right, or result += left right. Nothing if cublasLt has no algorithm
+  /// for the vector's use.
+  /// throws: Error if it has none for a product alone
+  std::optional<Call> prepare(const ProductOperand& left, const ProductOperand& right,
+                              const ProductOperand& result, int batch, bool add,
+                              const ProductVector& vector);
+  // [end snippet]
+
+ private:
+  using Form = ProductOperand::Form;
+  using Key = std::tuple<Form, Form, Form, int, cublasLtEpilogue_t, std::uint32_t>;
+  Plan& plan(const Key& key, const ProductVector& vector);
+  std::optional<cublasLtMatmulAlgo_t> choose(const Key& key, const Plan& plan) const;
+
+  CachingAllocator& allocator_;
+  const std::int64_t bytes_;
+  void* const workspace_;
+  Handle<cublasLtHandle_t, cublasLtDestroy> handle_;
+  std::mutex mutex_;  // protects plans_, and the vector's address in each
+  std::map<Key, Plan> plans_;
+};
+
+// ---- the backend ----
 
 struct IndexFault;  // cuda/backend/kernel_types.h
 

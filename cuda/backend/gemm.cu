@@ -1,7 +1,7 @@
 // Matrix products by cublasLt, which stores matrices by columns: its product
 // c^T = op(b)^T op(a)^T is our c = op(a) op(b), which is stored by rows. Products describes them,
 // and keeps the algorithm that cublasLt chooses for each form.
-// Not here: reasons (products.h); sparse products (sparse_matmul.cu), and attention's products.
+// Not here: reasons (cuda_backend.h); sparse products (sparse_matmul.cu), and attention's products.
 // Chapter 03; cuBLAS library reference, cublasLtMatmul and cublasLtMatmulAlgoGetHeuristic.
 #include <limits>
 

@@ -139,7 +139,6 @@ __device__ inline void sum_counts(int* counts) {
   }
 }
 
-// [snippet sort]
 /// One pass of a radix sort by a block: moves `from` to `to`, in the order of the digit at `shift`,
 /// and in their own order where digits are equal. Each warp has a run of neighbours: it counts its
 /// digits, and then knows where its first row of each digit goes.
@@ -169,7 +168,6 @@ __global__ void __launch_bounds__(sort_threads)
     __syncthreads();
   }
 }
-// [end snippet]
 
 /// Ids outside the table, which the forward pass has recorded, become `limit` and end up last.
 __device__ void number_row(std::int64_t i, const int* ids, std::int64_t limit, RowOfId* rows) {

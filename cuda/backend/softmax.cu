@@ -89,7 +89,6 @@ __device__ const T* in_shared(const T* row, std::int64_t width) {
   return copy;
 }
 
-// [snippet cross_entropy]
 /// Block r has row r, of `pitch` elements, which `copies` says to copy to shared memory first;
 /// `dlogits` may be `logits`, or null.
 template <int N, bool copies, class T>
@@ -118,7 +117,6 @@ __global__ void __launch_bounds__(most_row_threads)
   __syncthreads();
   if (mine) drow[target] = from_float<T>(factor * power(chosen - exps.top) - scale);
 }
-// [end snippet]
 
 /// The longest row that is copied, in bytes: all GPUs since compute capability 8.0 have 99 KiB for
 /// a block, of which some is for its sums.

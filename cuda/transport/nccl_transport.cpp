@@ -78,14 +78,12 @@ class NcclReceive : public NcclRequest {
   }
 
  private:
-  // [snippet accept]
   void accept() {
     begin();
     nccl_.expect(*this);
     ask({message_.peer, nccl_.rank()}, offered_, message_.bytes);
     asked_ = true;
   }
-  // [end snippet]
 
   std::int64_t offered_ = 0;
   bool asked_ = false;

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "parallel/session/saving.h"
 #include "parallel/session/session_rank.h"
-#include "parallel/session/state_files.h"
 
 namespace plangrad::parallel {
 

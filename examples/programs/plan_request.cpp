@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "examples/programs/program.h"
-#include "parallel/plan/endless.h"
+#include "parallel/plan/plan.h"
 
 namespace plangrad::examples {
 

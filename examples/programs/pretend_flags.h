@@ -1,5 +1,5 @@
 // PretendFlags: the flags that give a run the times of devices and links that it does not have.
-// Not here: what these do to a run (engine/pretended_time.h, pretended_links.h).
+// Not here: what these do to a run (engine/pretended.h).
 // Chapter 06.
 #pragma once
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "parallel/engine/pretended_links.h"
+#include "parallel/engine/pretended.h"
 #include "parallel/simulation/pretended.h"
 
 namespace plangrad::examples {

@@ -15,7 +15,7 @@
 #include "examples/programs/rank_device.h"
 #include "examples/programs/run_folder.h"
 #include "examples/programs/stop_signals.h"
-#include "parallel/engine/pretended_time.h"
+#include "parallel/engine/pretended.h"
 #include "parallel/engine/training.h"
 #include "parallel/session/agreement.h"
 #include "parallel/transports/launch.h"

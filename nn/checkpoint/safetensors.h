@@ -10,7 +10,6 @@
 #include <memory>
 #include <span>
 
-#include "autograd/dtype.h"
 #include "autograd/shape.h"
 #include "nn/checkpoint/file.h"
 

@@ -149,7 +149,6 @@ Tensor Stage::forward(Tensor x, const Pass& pass, const Tensor& targets) const {
   }
   return x;
 }
-
 // [end snippet]
 
 // [snippet add_to_flat]

@@ -1,10 +1,10 @@
-// Collectives: sums and gathers over the ranks of a group, as lists of exchanges.
-// Not here: how the bytes move (transport), and how a list is run (collective_run).
+// Collectives: sums and gathers over the ranks of a group, as lists of exchanges; and pieces, the
+// messages that a list becomes in runs (collective_run.h) and simulations (simulation/meetings).
+// Not here: how the bytes move (transport), and how a list is run.
 // Chapter 04; Patarasuk and Yuan 2009 (ring), Markov et al. 2022 (scatter-reduce-allgather).
 //
 // The room parallel/collectives makes sums and gathers of messages:
-// collective.h       lists of exchanges: scatter-reduce-allgather, ring, tree, by hosts; pieces.h:
-//                    the messages that a list becomes
+// collective.h       lists of exchanges: scatter-reduce-allgather, ring, tree, by hosts; pieces
 // collective_run.h   runs one member's list without ever waiting; the interface of codecs
 // The lists fix the order of additions, so sums have the same bits whatever the timing.
 #pragma once
@@ -94,5 +94,34 @@ Collective reduce_scatter(const Summing& how, int member, int members);
 /// Lists an all-gather: member i begins with chunk i; every member ends with all chunks.
 /// throws: Error as reduce_scatter() does
 Collective all_gather(const Summing& how, int member, int members);
+
+// ---- pieces ----
+
+/// Sums of two members up to this size are made in one round.
+inline constexpr std::int64_t most_direct_bytes = 1 << 20;
+/// The kind by which `bytes` are summed where `how` is asked for: direct instead of scatter_reduce
+/// for small sums of two members, which send the same bytes in one round instead of two. The sum
+/// has the same bits, unless its messages are encoded.
+AllReduce fitted(AllReduce how, std::int64_t bytes, int members);
+
+inline constexpr std::int64_t default_piece = 256 * 1024;  ///< bytes
+/// At most this many pieces are in flight to all members together, and as many from each member.
+inline constexpr int pieces_in_flight = 4;
+
+/// One exchange of one piece of a chunk.
+struct Piece {
+  Exchange::Action action = Exchange::Action::send;
+  int peer = 0;
+  Range range;  ///< of the buffer
+};
+
+/// Cuts a member's list for a buffer of `count` elements into pieces of at most `most` elements:
+/// within a round, the first piece of every chunk, then the second of each...
+std::vector<Piece> cut(const Collective& collective, std::int64_t count, std::int64_t most);
+
+/// Bytes of the pieces that a run of the list holds at most for sums, where `count` elements of
+/// `element` bytes are added up: they are in flight, or wait for their turn.
+std::int64_t window_bytes(const Collective& collective, std::int64_t count, std::int64_t element,
+                          std::int64_t piece_bytes = default_piece);
 
 }  // namespace plangrad::parallel

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "autograd/tensor.h"
-#include "parallel/collectives/pieces.h"
+#include "parallel/collectives/collective.h"
 #include "parallel/transports/transport.h"
 
 namespace plangrad::parallel {

@@ -11,9 +11,7 @@
 #pragma once
 
 #include <optional>
-#include <utility>
 
-#include "parallel/simulation/costs.h"
 #include "parallel/simulation/holdings.h"
 #include "parallel/simulation/time_steps.h"
 

@@ -3,7 +3,6 @@
 // Chapter 06.
 #include <cmath>
 
-#include "autograd/error.h"
 #include "parallel/drawing/draw.h"
 #include "parallel/drawing/figure.h"
 

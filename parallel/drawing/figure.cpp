@@ -8,7 +8,6 @@
 #include <set>
 #include <tuple>
 
-#include "autograd/error.h"
 #include "parallel/drawing/timeline_figure.h"
 
 namespace plangrad::parallel {

@@ -6,8 +6,6 @@
 #include <array>
 #include <cmath>
 
-#include "autograd/error.h"
-
 namespace plangrad::parallel {
 namespace {
 

@@ -54,7 +54,7 @@ void check_fit(const Plan& plan, const Training& training, int ranks) {
            training.clip > 0 ? "make it by plan show ... --clip, or train with --clip 0"
                              : "make it by plan show ... without --clip, or train with --clip 1");
   std::string users;
-  for (int stage : training.shared.stages) users += autograd::text(users.empty() ? "" : ",", stage);
+  for (int stage : training.shared.stages) users += text(users.empty() ? "" : ",", stage);
   PG_CHECK(plan.tied == training.shared.stages, "the plan's tied stages are not the model's, ",
            users.empty()
                ? "which has none; make it by plan show ... without --tied"

@@ -8,8 +8,7 @@
 // mailbox.h        values by name: here, arriving, leaving; message_lane.h: moves messages
 // sum_book.h       gradient sums: open, changing, finished; loss_and_norm.h: their norm
 // stage_runner.h   a stage's arithmetic; weight_store.h: its versions, sums and shards (ZeRO)
-// pretended_time.h how a computation lasts as long as on a pretended device; pretended_links.h:
-//                  how a message does on a pretended link
+// pretended.h      how a computation or message lasts as long as on a pretended device or link
 // progress.h       what rank 0 hears of an endless plan while it runs, and how far it lets ranks go
 // row_run.h        what all of these share; how long a wait may take, and its error
 // run_result.h     what a rank finds out in a plan, and how long the plan runs
@@ -18,7 +17,6 @@
 #pragma once
 
 #include "parallel/codecs/low_rank.h"
-#include "parallel/codecs/message_codec.h"
 #include "parallel/collectives/collective.h"
 #include "parallel/engine/run_result.h"
 #include "parallel/engine/stage_runner.h"

@@ -137,9 +137,6 @@ std::shared_ptr<GroupRun> RowRun::in_group(int group, Joint what, const Tensor& 
   return std::make_shared<CollectiveRun>(steps, x, ranks, group_channel(group), piece, encoding);
 }
 
-using autograd::Error;
-using autograd::text;
-
 void Waiting::reach(int cell) {
   cell_ = cell;
   tell(Work::none);

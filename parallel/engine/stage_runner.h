@@ -7,7 +7,6 @@
 #include <ctime>
 #include <optional>
 
-#include "autograd/tensor.h"
 #include "autograd/weight_part.h"
 #include "parallel/engine/training.h"
 #include "parallel/plan/plan.h"

@@ -3,7 +3,7 @@
 // flat buffers: its versions, gradient sums, optimizer state, and every message of them. The form
 // here is dense: as forward reads the weights; pruned weights have other forms (sparse/samo.h).
 // Not here: who computes what, and when, which is the plan's; and the buffers (weight_store.h).
-// Chapters 05 and 11; Singh and Bhatele 2023 (SAMO).
+// Chapters 05, 06 and 11; Singh and Bhatele 2023 (SAMO).
 #pragma once
 
 #include "autograd/backend.h"
@@ -127,5 +127,17 @@ void check_codecs(const Plan& plan, const Training& training);
 
 /// Parameters of the stages whose sums leave a rank.
 std::vector<Parameter> summed_parameters(const Plan& plan, const Training& training);
+
+// ---- the cut of a model ----
+
+/// Whether a stage of layers [first, last) fits into the memory of its rank.
+using StageFits = std::function<bool(int stage, int first, int last)>;
+
+/// Finds the best cuts by dynamic programming, in stages * layers^2 steps. Among equal ones the
+/// earliest cuts count, from the last stage on.
+///   costs: of layers;  fits: null: all do
+/// returns: stages + 1 ascending numbers of layers, from 0 on; empty: no cuts fit
+std::vector<int> partition(const std::vector<double>& costs, int stages,
+                           const StageFits& fits = nullptr);
 
 }  // namespace plangrad::parallel

@@ -3,8 +3,6 @@
 // Chapters 06 and 08 (the first walk).
 #include "parallel/lowering/lowering.h"
 
-#include "autograd/error.h"
-
 namespace plangrad::parallel {
 
 Walk::Walk(const Plan& plan) : plan_(plan), ranks_(plan.rows.size()), passes_(plan.passes()) {
@@ -99,10 +97,9 @@ bool Walk::added(int stage, int micro) const {
 /// Names the value without which a computation can't start.
 std::string Walk::lacking(const Instruction& x) const {
   if (begins_pass(x) && x.stage > 0 && !of(x.stage - 1, x.micro).forwarded)
-    return autograd::text("the output of ", x.stage - 1, 'F', x.micro);
+    return text("the output of ", x.stage - 1, 'F', x.micro);
   if (goes_back(x) && x.stage < plan_.stages - 1 && !of(x.stage, x.micro).gradient)
-    return autograd::text("the gradient that comes from stage ", x.stage + 1, " for microbatch ",
-                          x.micro);
+    return text("the gradient that comes from stage ", x.stage + 1, " for microbatch ", x.micro);
   return "weights, a finished sum or its turn";
 }
 
@@ -110,9 +107,9 @@ void Walk::check_end() const {
   std::string waiting;
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
     if (const std::size_t next = ranks_[rank].next; next < plan_.rows[rank].size())
-      waiting += autograd::text(waiting.empty() ? " " : "; ", "rank ", rank, " is at ",
-                                print(plan_.rows[rank][next]), ", which needs ",
-                                lacking(plan_.rows[rank][next]));
+      waiting +=
+          text(waiting.empty() ? " " : "; ", "rank ", rank, " is at ",
+               print(plan_.rows[rank][next]), ", which needs ", lacking(plan_.rows[rank][next]));
   PG_CHECK(waiting.empty(), "the computations of this schedule wait for each other:", waiting,
            ". Move one of them behind what makes it possible");
 }

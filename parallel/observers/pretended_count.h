@@ -1,6 +1,6 @@
 // PretendedCount: what a run says of the devices and links that it pretends to have. A time that is
 // 0 is not pretended, and not told.
-// Not here: how it is slowed down to them (engine/pretended_time.h). Chapter 06.
+// Not here: how it is slowed down to them (engine/pretended.h). Chapter 06.
 #pragma once
 
 #include "parallel/session/session_rank.h"

@@ -6,14 +6,10 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <utility>
 
-#include "autograd/error.h"
 #include "parallel/plan/plan.h"
 
 namespace plangrad::parallel {
-
-using autograd::text;
 
 namespace {
 
@@ -96,8 +92,8 @@ const CodecKind& CodecSpec::kind() const {
     if (name == kind->name) return *kind;
     names.emplace_back(kind->name);
   }
-  throw autograd::Error(text(name, ": there is no such codec; use ",
-                             codec_usages(any_codec, " or "), autograd::did_you_mean(name, names)));
+  throw Error(text(name, ": there is no such codec; use ", codec_usages(any_codec, " or "),
+                   autograd::did_you_mean(name, names)));
 }
 
 CodecSpec parse_codec(const std::string& typed) {

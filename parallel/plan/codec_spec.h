@@ -5,11 +5,14 @@
 
 #include <cstdint>
 #include <map>
-#include <string>
 #include <variant>
-#include <vector>
+
+#include "autograd/error.h"
 
 namespace plangrad::parallel {
+
+using autograd::Error;
+using autograd::text;
 
 struct BitOption;  // codecs/bit_choice.h
 struct CodecKind;

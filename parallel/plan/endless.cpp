@@ -1,11 +1,8 @@
 // Versions and sums are counted on by the period, microbatches by those that it makes steps of.
 // Chapter 07.
-#include "parallel/plan/endless.h"
-
 #include <limits>
 #include <tuple>
 
-#include "autograd/error.h"
 #include "parallel/plan/lifetimes.h"
 
 namespace plangrad::parallel {

@@ -6,11 +6,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
-#include "autograd/error.h"
-
 namespace plangrad::parallel {
-
-using autograd::text;
 
 template <class T>
 T read_number(const std::string& word, T lowest, T highest) {
@@ -28,8 +24,8 @@ T read_number(const std::string& word, T lowest, T highest) {
       bounded ? text(" from ", lowest, " to ", highest) : text(", ", lowest, " or more");
   if (static_cast<double>(lowest) == tiny)
     range = bounded ? text(" above 0, at most ", highest) : " above 0";
-  throw autograd::Error(text("expected ", whole ? "a whole number" : "a number", range, ", got ",
-                             word.empty() ? "nothing" : word));
+  throw Error(text("expected ", whole ? "a whole number" : "a number", range, ", got ",
+                   word.empty() ? "nothing" : word));
 }
 
 template int read_number(const std::string&, int, int);

@@ -5,7 +5,7 @@
 #include <array>
 #include <set>
 
-#include "parallel/plan/endless.h"
+#include "parallel/plan/plan.h"
 
 namespace plangrad::parallel {
 

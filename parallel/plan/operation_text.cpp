@@ -12,8 +12,6 @@
 namespace plangrad::parallel {
 namespace {
 
-using autograd::text;
-
 /// A kind of message, as its value names it, and the value in words.
 struct ValueWords {
   const char* kind;
@@ -72,8 +70,8 @@ class Word {
   bool at_digit() const { return at_ != end() && *at_ >= '0' && *at_ <= '9'; }
   bool at_any(std::string_view set) const { return set.find(*at_) != set.npos; }
   [[noreturn]] void fail(const std::string& expected, const std::string& part) const {
-    throw autograd::Error(text("\"", word_, "\" is not an instruction: expected ", expected, " \"",
-                               part, "\"; examples: 2F0v0 0a5>1 2Rv1@0 2Sv1"));
+    throw Error(text("\"", word_, "\" is not an instruction: expected ", expected, " \"", part,
+                     "\"; examples: 2F0v0 0a5>1 2Rv1@0 2Sv1"));
   }
   bool take_if(char c) { return at_ != end() && *at_ == c ? (++at_, true) : false; }
   int number() {

@@ -5,7 +5,6 @@
 
 #include <array>
 
-#include "autograd/error.h"
 #include "parallel/plan/plan.h"
 
 namespace plangrad::parallel {

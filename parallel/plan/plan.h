@@ -7,7 +7,7 @@
 // operations.h   the table of operations: what each needs, makes and costs, and how it is written
 // plan_file.cpp  a plan as text, and back; operation_text.cpp: an instruction
 // lifetimes.h    what follows from a row: which weights an instruction reads, when versions die
-// endless.h      a plan whose middle repeats: its parts, and the plan of any length
+// endless.cpp    a plan whose middle repeats: its parts, and the plan of any length
 // codec_spec.h   how a header names a codec
 // The room includes nothing but autograd's errors and text; the linker supplies the list of codecs
 // (codec_kinds). operations.h alone says what an operation means. A new operation is a row of its
@@ -15,6 +15,7 @@
 #pragma once
 
 #include <algorithm>
+#include <utility>
 
 #include "parallel/plan/codec_spec.h"
 #include "parallel/plan/operations.h"
@@ -55,9 +56,9 @@ struct Plan {
                           ///< has sums, versions and steps, but no forward. Every use reads the
                           ///< version that the first stage's forward of the microbatch names; with
                           ///< drift, the version that the use names for its own stage
-  int period = 0;  ///< 0: the plan has one length. Otherwise it is endless (endless.h): the cells
-                   ///< between its bars can run any number of times, also never; each time counts
-                   ///< versions on by `period`, and microbatches by period * per_step
+  int period = 0;         ///< 0: the plan has one length. Otherwise it is endless: the cells
+      ///< between its bars can run any number of times, also never; each time counts
+      ///< versions on by `period`, and microbatches by period * per_step
   std::vector<Bars> bars;  ///< per rank, in an endless plan
   CodecSpec codec;         ///< encodes gradient sums between ranks
   CodecSpec channel;       ///< encodes activations and their gradients between ranks
@@ -127,5 +128,32 @@ bool sums_in_groups(const Plan& plan);
 /// A cell and its neighbours, for error messages:
 ///   rank 1: ... 1F1v0 [1B0v0] 1F2v0 ...
 std::string mark(const Plan& plan, int rank, int index);
+
+// ---- endless plans ----
+
+/// The parts of a row. The tail is written as it runs after one body. A plan of one length is all
+/// tail.
+enum class Part { head, body, tail };
+Part part_of(const Plan& plan, int rank, int cell);
+/// The cells of a part of a row, from `first` to before `second`.
+std::pair<int, int> cells_of(const Plan& plan, int rank, Part part);
+
+/// An instruction as it runs `repetitions` bodies later than it is written.
+Instruction shifted(const Plan& plan, Instruction x, int repetitions);
+/// A value that instruction names, `repetitions` bodies later.
+Name shifted(const Plan& plan, Name name, int repetitions);
+
+/// The most bodies with which an endless plan has at most `steps` steps, and rows that the engine
+/// can count the cells of.
+int bodies_for(const Plan& plan, int steps);
+
+/// An endless plan from the run's beginning, moved `steps` later, where its head reads versions as
+/// old as its body does: at the beginning there were none before version 0.
+/// throws: Error if it does not begin with the run, or its head reads others than its body would
+Plan later_by(Plan plan, int steps);
+
+/// The plan of head, `bodies` bodies and tail: an ordinary one, of steps + (bodies - 1) * period
+/// steps. throws: Error if the plan is not endless, or would have no steps
+Plan unrolled(const Plan& plan, int bodies);
 
 }  // namespace plangrad::parallel

@@ -6,13 +6,10 @@
 #include <istream>
 #include <type_traits>
 
-#include "autograd/error.h"
 #include "parallel/plan/plan.h"
 
 namespace plangrad::parallel {
 namespace {
-
-using autograd::text;
 
 std::string show(int number) { return std::to_string(number); }
 std::string show(const CodecSpec& spec) { return print(spec); }
@@ -150,8 +147,8 @@ Plan parse(std::istream& in) {
       else
         parse_row(line, plan);
       PG_CHECK(plan.rows.size() <= most_ranks, "a plan has at most ", most_ranks, " ranks");
-    } catch (const autograd::Error& error) {
-      throw autograd::Error(text("plan, line ", number, ": ", error.what()));
+    } catch (const Error& error) {
+      throw Error(text("plan, line ", number, ": ", error.what()));
     }
     has_header = true;
   }

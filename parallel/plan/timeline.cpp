@@ -5,8 +5,6 @@
 
 #include <set>
 
-#include "autograd/error.h"
-
 namespace plangrad::parallel {
 
 double Timeline::makespan() const {

@@ -7,7 +7,7 @@
 #include <limits>
 #include <numeric>
 
-#include "parallel/engine/partition.h"
+#include "parallel/engine/training.h"
 
 namespace plangrad::parallel {
 namespace {

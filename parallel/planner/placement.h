@@ -1,6 +1,6 @@
 // Placement: the operators of a graph on devices, so that the device with the most to do for one
 // input has as little as possible.
-// Not here: layers of a model on stages (engine/partition.h), the latency of one input.
+// Not here: layers of a model on stages (engine/training.h), the latency of one input.
 // Chapter 16; Tarnawski et al. 2020, "Efficient Algorithms for Device Placement of DNN Graph
 // Operators", section 5.1.
 #pragma once

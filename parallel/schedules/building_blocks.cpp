@@ -2,7 +2,6 @@
 // Not here: a whole schedule, and the places of steps (steps.cpp).
 // Chapter 06.
 #include <set>
-#include <utility>
 
 #include "parallel/schedules/schedule.h"
 
@@ -24,7 +23,6 @@ Plan empty_plan(const Layout& layout, int ranks, std::vector<int> keep) {
   return plan;
 }
 
-// [snippet pipeline_plan]
 Plan pipeline_plan(const Layout& layout, std::vector<int> keep,
                    const std::function<void(Row&, int, int)>& append) {
   Plan plan = empty_plan(layout, pipeline_ranks(layout), std::move(keep));
@@ -33,7 +31,6 @@ Plan pipeline_plan(const Layout& layout, std::vector<int> keep,
   place_steps(plan);
   return plan;
 }
-// [end snippet]
 
 // [snippet append_in_turn]
 void append_in_turn(Row& row, const Row& forwards, const Row& backwards, int ahead) {

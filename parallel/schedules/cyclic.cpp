@@ -3,7 +3,6 @@
 //   theta(t+1) = theta(t) - lr/N sum_i grad f_i(u_i),   u_i = theta(t-1) in v1; in v2 theta(t), on
 //   stages that have it already
 // Chapter 08; Fournier and Oyallon 2024, section 3.
-#include "autograd/error.h"
 #include "parallel/schedules/plan_spec.h"
 #include "parallel/schedules/schedule.h"
 

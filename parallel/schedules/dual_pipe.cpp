@@ -4,7 +4,6 @@
 // Not here: doing a forward and a backward at the same time, which a plan can't say, and the sum
 // over DualPipe's two copies, which lowering adds.
 // Chapter 06; DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", section 3.2.1, figure 5.
-#include "autograd/error.h"
 #include "parallel/schedules/flow.h"
 
 namespace plangrad::parallel {
@@ -25,7 +24,6 @@ struct Crossing {
   }
 };
 
-// [snippet crossing]
 /// The order of the rank that is `place` ranks away from the end where its near flow begins.
 /// `depth`: the ranks until the flows have passed each other.
 void append_crossing(Crossing& both, int microbatches, int place, int depth) {
@@ -46,7 +44,6 @@ void append_crossing(Crossing& both, int microbatches, int place, int depth) {
   for (int i = 0; i < rest; ++i) both.weight(), both.input(near);
   while (!later.empty()) both.weight();
 }
-// [end snippet]
 
 /// The model is folded: rank r of D has stages r and 2D - 1 - r.
 Plan dual_pipe_v(const Layout& layout) {

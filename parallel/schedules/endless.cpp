@@ -1,6 +1,6 @@
 // Bars are found in a schedule's own plan of a few steps, so a schedule writes nothing for them:
 // rows are regular from some step on, because a schedule is.
-// Not here: what bars mean (plan/endless.h), and the proof (verifier/repeat.cpp). Chapter 07.
+// Not here: what bars mean (plan/plan.h), and the proof (verifier/repeat.cpp). Chapter 07.
 #include "parallel/plan/lifetimes.h"
 #include "parallel/schedules/schedule.h"
 #include "parallel/verifier/rules.h"

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <deque>
-#include <utility>
 
 #include "parallel/schedules/schedule.h"
 

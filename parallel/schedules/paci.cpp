@@ -4,7 +4,6 @@
 //   W(t+1) = W(t) - lr * grad f, forward at the versions that were there, backward at W(t)
 // With m = 1 this is PipeDream without weight stashing.
 // Chapter 07; arXiv 2606.07881.
-#include "autograd/error.h"
 #include "parallel/schedules/plan_spec.h"
 #include "parallel/schedules/schedule.h"
 
@@ -45,16 +44,16 @@ std::string note_on_drift(const Layout& layout) {
   const int full = ceil_of(layout.stages - 1, layout.microbatches);
   const int rounds = ceil_of(layout.stages, held_in_flight(layout));
   if (rounds > 1)
-    note = autograd::text("paci with --drift ", layout.drift, " on ", layout.stages,
-                          " stages stalls: a microbatch takes the time of ", rounds,
-                          " forwards and backwards of a stage instead of one; --drift ", full,
-                          " keeps it full");
+    note =
+        text("paci with --drift ", layout.drift, " on ", layout.stages,
+             " stages stalls: a microbatch takes the time of ", rounds,
+             " forwards and backwards of a stage instead of one; --drift ", full, " keeps it full");
   if (layout.drift > full)
-    note = autograd::text("paci with --drift ", layout.drift, " on ", layout.stages,
-                          " stages uses a drift of ", full, ", which keeps it full");
+    note = text("paci with --drift ", layout.drift, " on ", layout.stages,
+                " stages uses a drift of ", full, ", which keeps it full");
   if (layout.recompute && layout.stages > 1)
-    note += autograd::text(note.empty() ? "" : ". ", "With --recompute, paci computes a forward ",
-                           "again on the weights of its backward, so the numbers change");
+    note += text(note.empty() ? "" : ". ", "With --recompute, paci computes a forward ",
+                 "again on the weights of its backward, so the numbers change");
   return note;
 }
 

@@ -2,7 +2,6 @@
 // microbatch reads the newest weights that exist when its forward runs:
 //   version m - (stages - 1 - stage)
 // Chapter 07; Narayanan et al. 2019, "PipeDream", section 3.3.
-#include "autograd/error.h"
 #include "parallel/schedules/schedule.h"
 
 namespace plangrad::parallel {

@@ -2,7 +2,6 @@
 // weights that step t - 1 began with, so two versions are alive, and
 //   W(t+1) = W(t) - lr * grad f(W(t-1))
 // Chapter 07; Narayanan et al. 2021, section 3.1, equation in section 3.3.
-#include "autograd/error.h"
 #include "parallel/schedules/schedule.h"
 
 namespace plangrad::parallel {
@@ -25,11 +24,11 @@ std::string note_on_stalls(const Layout& layout) {
   const int in_flight = layout.microbatches + 1;
   const int rounds = (layout.stages + in_flight - 1) / in_flight;
   if (rounds == 1) return "";
-  return autograd::text("2bw with ", layout.microbatches,
-                        layout.microbatches == 1 ? " microbatch" : " microbatches", " on ",
-                        layout.stages, " stages stalls: a microbatch takes the time of ", rounds,
-                        " forwards and backwards of a stage instead of one; ", layout.stages - 1,
-                        " microbatches or more keep it full");
+  return text("2bw with ", layout.microbatches,
+              layout.microbatches == 1 ? " microbatch" : " microbatches", " on ", layout.stages,
+              " stages stalls: a microbatch takes the time of ", rounds,
+              " forwards and backwards of a stage instead of one; ", layout.stages - 1,
+              " microbatches or more keep it full");
 }
 
 }  // namespace

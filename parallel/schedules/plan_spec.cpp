@@ -6,12 +6,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "autograd/error.h"
 #include "parallel/schedules/schedule.h"
 
 namespace plangrad::parallel {
-
-using autograd::text;
 
 const std::map<std::string, Setting>& settings() {
   static const std::map<std::string, Setting> all{{"one-device", Setting::one_device},
@@ -180,9 +177,8 @@ std::string PlanSpec::title() const {
 void PlanSpec::check_own_fields() const {
   for (const SpecField* field : spec_fields()) {
     if (!field->thing || !gives(field->name) || behaviour().has(*field)) continue;
-    throw autograd::Error(text(field->flag_name(), ' ', field->show(*this), ": the schedule ",
-                               schedule, " has no ", field->thing, "; this flag is for ",
-                               names_with(*field)));
+    throw Error(text(field->flag_name(), ' ', field->show(*this), ": the schedule ", schedule,
+                     " has no ", field->thing, "; this flag is for ", names_with(*field)));
   }
   PG_CHECK(!gives("gap") || has_turns(), "--gap ", layout.gap, ": --setting ", setting(),
            " has no turns; data and zero have them");

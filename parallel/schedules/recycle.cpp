@@ -6,7 +6,6 @@
 // paper's integer program.
 #include <charconv>
 
-#include "autograd/error.h"
 #include "parallel/schedules/plan_spec.h"
 #include "parallel/schedules/schedule.h"
 

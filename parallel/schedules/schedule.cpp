@@ -48,9 +48,8 @@ const Schedule& find_schedule(const std::string& name) {
   for (const Schedule* schedule : schedules())
     if (schedule->name == name) return *schedule;
   const std::vector<std::string> names = schedule_names();
-  throw autograd::Error(autograd::text("there is no schedule \"", name, "\"; there are ",
-                                       fmt::format("{}", fmt::join(names, ", ")),
-                                       autograd::did_you_mean(name, names)));
+  throw Error(text("there is no schedule \"", name, "\"; there are ",
+                   fmt::format("{}", fmt::join(names, ", ")), autograd::did_you_mean(name, names)));
 }
 
 bool Schedule::has(const SpecField& field) const {
@@ -196,10 +195,10 @@ Plan completed(Plan plan) {
 std::string note_on_norms(const Layout& layout) {
   const int forwards = layout.depth() - 1;
   if (!layout.clip || forwards == 0) return "";
-  return autograd::text("With clipping, all ranks wait at each update for the norm of the whole ",
-                        "gradient: every rank is idle for ", forwards,
-                        forwards == 1 ? " forward" : " forwards",
-                        " of a stage more than without it, if I and W take as long as these");
+  return text("With clipping, all ranks wait at each update for the norm of the whole ",
+              "gradient: every rank is idle for ", forwards,
+              forwards == 1 ? " forward" : " forwards",
+              " of a stage more than without it, if I and W take as long as these");
 }
 
 Plan moved_by(Plan plan, int steps) {

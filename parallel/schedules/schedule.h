@@ -28,7 +28,7 @@ namespace plangrad::parallel {
 /// throws: Error if there is no such schedule or the layout makes no sense
 Plan make_plan(const std::string& schedule, const Layout& layout);
 
-/// The endless plan (plan/endless.h) whose unrolled ones are the schedule's own, of any number of
+/// The endless plan (plan/plan.h) whose unrolled ones are the schedule's own, of any number of
 /// updates; layout.steps has no effect. nullopt: the schedule's order depends on timing, or its
 /// rows do not repeat within 12 updates (cyclic, setting model, of many stages)
 std::optional<Plan> make_endless(const std::string& schedule, Layout layout);

@@ -3,7 +3,6 @@
 // Not here: sums, norms and gathers, for which steps wait; lowering adds those. Chapters 05 to 09.
 #include <ranges>
 
-#include "autograd/error.h"
 #include "parallel/plan/lifetimes.h"
 #include "parallel/schedules/schedule.h"
 

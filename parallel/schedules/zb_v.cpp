@@ -7,7 +7,6 @@
 namespace plangrad::parallel {
 namespace {
 
-// [snippet zb_v]
 void append_zb_v(Flow& down, Flow& up, int microbatches, int rank, int depth) {
   const int n = std::max(microbatches, 2 * depth - 1);  // as many as fill the pipeline
   const int rest = depth - rank;                        // ranks from here to the fold of the V
@@ -23,7 +22,6 @@ void append_zb_v(Flow& down, Flow& up, int microbatches, int rank, int depth) {
   while (up.has_weights()) up.weight();
   while (down.has_weights()) down.weight();
 }
-// [end snippet]
 
 Plan zb_v(const Layout& layout) {
   return pipeline_plan(layout, {/*keep*/ 1}, [&](Row& row, int replica, int rank) {

@@ -112,7 +112,7 @@ void make_writable(const fs::path& folder) {
            folder.string(), "; choose another with --out");
   for (fs::path at = fs::absolute(folder); at.has_relative_path(); at = at.parent_path()) try {
       nn::sync_to_disk(at);
-    } catch (const autograd::Error&) {
+    } catch (const Error&) {
       break;  // a folder that can't be read was not made here
     }
 }
@@ -153,8 +153,8 @@ int locked(const fs::path& path) {
   PG_CHECK(!is_held, "another run writes to ", path.parent_path().string(), ": ",
            holder.empty() ? "a process" : holder, " holds ", path.string(),
            "; wait for it, or choose another folder with --out");
-  throw autograd::Error(text("can't lock ", path.string(), ": ", why,
-                             "; choose a folder on a disk that can, with --out"));
+  throw Error(text("can't lock ", path.string(), ": ", why,
+                   "; choose a folder on a disk that can, with --out"));
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ using WeightsChecksums = std::map<int, std::uint32_t>;
 WeightsChecksums weights_checksums(Engine& engine);
 
 /// The state of some rank is wrong, so it must not be saved.
-struct WrongState : autograd::Error {
+struct WrongState : Error {
   using Error::Error;
 };
 

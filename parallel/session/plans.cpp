@@ -3,7 +3,7 @@
 // Chapter 05.
 #include "parallel/session/session.h"
 
-#include "parallel/plan/endless.h"
+#include "parallel/plan/plan.h"
 
 namespace plangrad::parallel {
 

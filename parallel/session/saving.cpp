@@ -7,7 +7,6 @@
 #include "autograd/cpu/cpu_backend.h"
 #include "nn/checkpoint/file.h"
 #include "parallel/session/session_rank.h"
-#include "parallel/session/state_files.h"
 
 namespace plangrad::parallel {
 
@@ -66,7 +65,7 @@ CommitThread::CommitThread(fs::path folder, fs::path before, nn::SaveMark mark, 
     }
     try {
       if (!before.empty()) nn::sync_to_disk(before);
-    } catch (const autograd::Error& error) {  // the save fails, and takes its files away
+    } catch (const Error& error) {  // the save fails, and takes its files away
       files.push_back({.name = "", .failure = error.what()});
     }
     commit_checkpoint(folder, mark, run, files, kept);
@@ -85,7 +84,7 @@ void CommitThread::finish(const std::string& failure) {
   try {
     wait_for_disk(committed_);
   } catch (const std::exception& error) {
-    throw autograd::Error(failure.empty() ? error.what() : failure);
+    throw Error(failure.empty() ? error.what() : failure);
   }
 }
 

@@ -9,8 +9,8 @@
 // The room parallel/session is a run from its first update to its last:
 // session_rank.h    every rank: carries out orders; rank 0: decides what is done when
 // observer.h        what a run does beside: it logs, validates, prunes, reports
-// saving.h          rank 0 saves while the run goes on, and each rank writes its files
-// state_files.h     weights, optimizer state and what codecs remember to a checkpoint and back
+// saving.h          rank 0 saves while the run goes on, and each rank writes its files: weights,
+//                   optimizer state and what codecs remember, which a checkpoint gives back
 // agreement.h       ranks compare what they run, and replicas their weights; one run writes to a
 //                   folder, which all ranks see
 // session.h         run_session(), which runs it all; its plans

@@ -2,8 +2,6 @@
 // Chapter 05.
 #include "parallel/session/session_rank.h"
 
-#include "parallel/session/state_files.h"
-
 namespace plangrad::parallel {
 namespace {
 

@@ -4,7 +4,7 @@
 // named by the rank that wrote them: "residual-3/wte.weight". Factors are the same on all ranks:
 // "factors/wte.weight".
 // Chapters 07, 09, 10 and 11.
-#include "parallel/session/state_files.h"
+#include "parallel/session/saving.h"
 
 #include "parallel/codecs/codec.h"
 

@@ -3,7 +3,6 @@
 // Chapter 06; the formulas of reductions are chapter 04's.
 #include "parallel/simulation/costs.h"
 
-#include "autograd/error.h"
 #include "parallel/plan/fields.h"
 #include "parallel/simulation/machine.h"
 #include "parallel/simulation/meetings.h"

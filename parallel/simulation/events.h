@@ -8,7 +8,6 @@
 #include <optional>
 #include <tuple>
 #include <unordered_map>
-#include <utility>
 
 #include "parallel/plan/timeline.h"
 #include "parallel/simulation/costs.h"

@@ -2,14 +2,10 @@
 // Chapter 06.
 #include "parallel/simulation/machine.h"
 
-#include "autograd/error.h"
 #include "parallel/plan/fields.h"
 
 namespace plangrad::parallel {
 namespace {
-
-using autograd::Error;
-using autograd::text;
 
 struct Constant {
   const char *line, *name;
@@ -50,8 +46,8 @@ class Words {
   double number(const std::string& what, double least, double most) {
     try {
       return read_number(next(), least, most);
-    } catch (const autograd::Error& error) {
-      throw autograd::Error(autograd::text(what, ": ", error.what()));
+    } catch (const Error& error) {
+      throw Error(autograd::text(what, ": ", error.what()));
     }
   }
   /// Takes these words if they come next.
@@ -160,8 +156,8 @@ Machine parse_machine(const std::string& text) {
     Words words(line);
     try {
       if (const std::string kind = words.next(); !kind.empty()) read_line(kind, words, machine);
-    } catch (const autograd::Error& error) {
-      throw autograd::Error(autograd::text("line ", number, ": ", error.what()));
+    } catch (const Error& error) {
+      throw Error(autograd::text("line ", number, ": ", error.what()));
     }
   }
   PG_CHECK(!machine.name.empty(), "a machine begins with the line: machine NAME");

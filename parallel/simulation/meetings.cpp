@@ -3,7 +3,6 @@
 // Chapter 04.
 #include "parallel/simulation/meetings.h"
 
-#include "parallel/collectives/pieces.h"
 #include "parallel/simulation/events.h"
 #include "parallel/simulation/machine.h"
 

@@ -1,6 +1,5 @@
 // Pretended: the devices and links that a run pretends to have, in the simulator's terms.
-// Not here: how a run is slowed down to them (engine/pretended_time.h,
-// engine/pretended_links.h).
+// Not here: how a run is slowed down to them (engine/pretended.h).
 // Chapter 06.
 //
 // Messages share the same links in a run and in the simulator, which finds their arrivals by the

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <tuple>
 
-#include "autograd/error.h"
 #include "parallel/simulation/costs.h"
 
 namespace plangrad::parallel {

@@ -3,7 +3,6 @@
 // Chapters 06 and 07.
 #include "parallel/simulation/variants.h"
 
-#include "parallel/plan/endless.h"
 #include "parallel/simulation/events.h"
 #include "parallel/verifier/rules.h"
 

@@ -1,7 +1,7 @@
 // Simulations of plans that do not run as they are written: endless ones, as a timeline of two
 // bodies with its bars and as what an update takes in the long run; measured ones, as if no two
 // ranks shared a core; and broken ones, as far as they get.
-// Not here: what an endless plan is (plan/endless.h), what is wrong with a broken one (verifier/),
+// Not here: what an endless plan is (plan/plan.h), what is wrong with a broken one (verifier/),
 // and simulation itself (simulate.h), whether ranks share cores (observers/recording.h).
 // Chapters 06 and 07.
 #pragma once

@@ -9,8 +9,6 @@
 namespace plangrad::parallel {
 namespace {
 
-using autograd::text;
-
 class Walk {
  public:
   Walk(const Plan& plan, const Pairing& pairing, const std::vector<Replay>& rows, int capacity)

@@ -147,10 +147,10 @@ void Passages::check_end() const {
     if (found == ranks.end()) return;
     const int micros = plan_.last_micro() - plan_.first_micro();
     const int at = static_cast<int>(found - ranks.begin());
-    throw PlanError("end", -1, -1,
-                    autograd::text("end: microbatch ", plan_.first_micro() + at % micros,
-                                   " never runs ", direction, " through stage ", at / micros,
-                                   "; every microbatch passes every stage once"));
+    throw PlanError(
+        "end", -1, -1,
+        text("end: microbatch ", plan_.first_micro() + at % micros, " never runs ", direction,
+             " through stage ", at / micros, "; every microbatch passes every stage once"));
   };
   check(forward_, "forward");
   if (plan_.steps > 0) check(backward_, "backward");

@@ -11,7 +11,6 @@
 namespace plangrad::parallel {
 namespace {
 
-using autograd::text;
 using Lines = std::set<std::string>;
 
 /// The cells of a wire's end that stand before a bar: how many.

@@ -5,8 +5,6 @@
 
 namespace plangrad::parallel {
 
-using autograd::text;
-
 Replay::Replay(const Plan& plan, int rank, Passages& passages, const std::set<int>& held,
                const std::vector<int>& tied_versions)
     : plan_(plan),

@@ -23,7 +23,7 @@ std::string list(const std::vector<int>& numbers);
 
 template <class... Parts>
 [[noreturn]] void refuse(const char* rule, const Place& place, const Parts&... what) {
-  refuse_text(rule, place, autograd::text(what...));
+  refuse_text(rule, place, text(what...));
 }
 
 /// Checks that the header makes sense and that instructions have the fields of their operations,

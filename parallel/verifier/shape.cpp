@@ -8,7 +8,7 @@ namespace {
 
 template <class... Parts>
 void require(bool condition, const Parts&... what) {
-  if (!condition) throw PlanError("shape", -1, -1, autograd::text("shape: the header: ", what...));
+  if (!condition) throw PlanError("shape", -1, -1, text("shape: the header: ", what...));
 }
 
 bool ascending_below(const std::vector<int>& numbers, int end) {

@@ -9,8 +9,6 @@
 namespace plangrad::parallel {
 namespace {
 
-using autograd::text;
-
 /// Stages whose backwards add to the sum of this one.
 std::vector<int> users(const Plan& plan, int stage) {
   return stage == plan.stages ? plan.tied : std::vector<int>{stage};

@@ -31,8 +31,6 @@
 
 namespace plangrad::parallel {
 
-using autograd::text;
-
 std::string list(const std::vector<int>& numbers) {
   return fmt::format("[{}]", fmt::join(numbers, ", "));
 }

@@ -16,7 +16,6 @@
 
 #include <set>
 
-#include "autograd/error.h"
 #include "parallel/plan/plan.h"
 
 namespace plangrad::parallel {
@@ -43,7 +42,7 @@ struct Facts {
 };
 
 /// A plan that breaks a rule.
-class PlanError : public autograd::Error {
+class PlanError : public Error {
  public:
   PlanError(const std::string& rule, int rank, int index, const std::string& message)
       : Error(message), rule(rule), rank(rank), index(index) {}

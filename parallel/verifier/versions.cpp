@@ -152,9 +152,9 @@ void Versions::check_end() const {
 
 void Versions::add_state(int back, std::set<std::string>& lines) const {
   for (const auto& [name, held] : held_)
-    lines.insert(autograd::text("version ", name.second - back * plan_.period, " of stage ",
-                                name.first, held.whole ? "" : ", a shard",
-                                held.copy ? ", a copy" : "", held.own ? "" : ", not its own"));
+    lines.insert(text("version ", name.second - back * plan_.period, " of stage ", name.first,
+                      held.whole ? "" : ", a shard", held.copy ? ", a copy" : "",
+                      held.own ? "" : ", not its own"));
 }
 
 bool Versions::lacks(int version) const {

@@ -1,7 +1,7 @@
 // Runs on pretended devices against the simulator: a plan of every schedule, and sums over replicas
 // by every reduction, measured and simulated; and what the engine itself takes for a cell, where
 // ranks are many more than cores.
-// Not here: what pretending is (parallel/engine/pretended_time.h, pretended_links.h).
+// Not here: what pretending is (parallel/engine/pretended.h).
 // Chapter 06.
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -10,8 +10,7 @@
 #include <cstdio>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "parallel/engine/pretended_links.h"
-#include "parallel/engine/pretended_time.h"
+#include "parallel/engine/pretended.h"
 #include "parallel/observers/run_record.h"
 #include "parallel/schedules/schedule.h"
 #include "parallel/simulation/simulate.h"

@@ -1,5 +1,5 @@
 // A matrix product by cublasLt, for tests of the emulator and benchmarks.
-// Not here: the backend's products, which keep what cublasLt chooses (cuda/backend/products.h).
+// Not here: the backend's products, which keep what cublasLt chooses (cuda/backend/gemm.cu).
 // cuBLAS library reference, cublasLt.
 #pragma once
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "parallel/session/state_files.h"
+#include "parallel/session/saving.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
 #include "tests/sanitized.h"

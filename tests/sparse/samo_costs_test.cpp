@@ -48,7 +48,6 @@ PrunedRun run_of(const std::string& schedule, double pruned, bool all, DType dty
 
 }  // namespace
 
-// [snippet memory]
 /// phi elements, of which f phi are kept:
 ///            weights           index     sum       optimizer
 ///   f32      4 phi + 4 f phi   4 f phi   4 f phi    8 f phi
@@ -81,7 +80,6 @@ TEST_CASE("memory with SAMO, by category", "[samo]") {
           }
         }
 }
-// [end snippet]
 
 TEST_CASE("memory in bf16 is 22 f phi + 2 phi bytes with SAMO, and 18 phi without", "[samo]") {
   for (double fraction : fractions) {
@@ -168,7 +166,6 @@ std::int64_t predicted_bytes(const ParameterList& list, const CodecSpec& spec, i
 
 }  // namespace
 
-// [snippet bytes]
 TEST_CASE("reductions of pruned layers send f times the bytes", "[samo]") {
   for (const char* schedule : {"data", "gpipe", "1f1b", "2bw"})
     for (bool all : {false, true})
@@ -187,7 +184,6 @@ TEST_CASE("reductions of pruned layers send f times the bytes", "[samo]") {
         CHECK(reduction_bytes(run, false) == dense);
       }
 }
-// [end snippet]
 
 TEST_CASE("a 4-bit codec and SAMO: the bytes are the product of both", "[samo]") {
   // The plan's bytes are the codec's for what is stored.

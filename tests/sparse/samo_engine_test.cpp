@@ -26,7 +26,6 @@ void check_masked(const PrunedRun& run, int steps) {
 
 }  // namespace
 
-// [snippet same_bits]
 TEST_CASE("50 steps of AdamW with SAMO are those with masked tensors, bit for bit", "[samo]") {
   for (DType dtype : {DType::f32, DType::bf16})
     for (PrunedRun run : fewer(pruned_runs())) {
@@ -34,7 +33,6 @@ TEST_CASE("50 steps of AdamW with SAMO are those with masked tensors, bit for bi
       check_masked(run, sanitized ? 4 : 50);
     }
 }
-// [end snippet]
 
 TEST_CASE("SAMO keeps any fraction", "[samo]") {
   for (const char* schedule : {"data", "2bw"})
@@ -169,7 +167,6 @@ Tensor times(const Tensor& x, const Tensor& mask) {
 
 }  // namespace
 
-// [snippet plain]
 /// theta(t+1) = mask * AdamW(theta(t), mask * gradient at theta(t - delay))
 TEST_CASE("SAMO is a dense loop that multiplies weights and gradients by the mask", "[samo]") {
   for (auto [schedule, delay] : {std::pair("data", 0), {"gpipe", 0}, {"1f1b", 0}, {"2bw", 1}}) {
@@ -193,4 +190,3 @@ TEST_CASE("SAMO is a dense loop that multiplies weights and gradients by the mas
     }
   }
 }
-// [end snippet]

@@ -43,7 +43,6 @@ __device__ void multiply_transposed(const Tile& q, int row, const Tile& k, Sums&
   }
 }
 
-// [snippet shares]
 /// sums += shares v, with shares rounded to bf16                          v (64,D)
 __device__ void multiply(const Sums& shares, const Tile& v, Sums& sums) {
   const int lane = threadIdx.x % 32;
@@ -61,7 +60,6 @@ __device__ void multiply(const Sums& shares, const Tile& v, Sums& sums) {
     }
   }
 }
-// [end snippet]
 
 /// Turns 64 scores of each row into shares, and scales the sums so far down. A lane has numbers of
 /// two rows; four neighbouring lanes have all of a row.

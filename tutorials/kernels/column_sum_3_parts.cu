@@ -12,7 +12,6 @@ namespace {
 
 constexpr int width = 32, warps = 8;
 
-// [snippet kernel]
 /// y[part] = the sum of each column over the rows of the part.        x (rows,n), y (parts,n)
 __global__ void __launch_bounds__(width* warps)
     column_sum_parts_kernel(const float* x, float* y, int rows, int n, int part_rows) {
@@ -22,7 +21,6 @@ __global__ void __launch_bounds__(width* warps)
   float sum = 0;
   if (column < n)
     for (int row = part * part_rows + warp; row < end; row += warps) sum += x[row * n + column];
-  // [end snippet]
   sums[warp][lane] = sum;
   __syncthreads();
   if (warp > 0 || column >= n) return;

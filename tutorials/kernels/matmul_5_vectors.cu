@@ -13,10 +13,8 @@ constexpr int tile = 128, depth = 16, side = 16, threads = side * side;
 __global__ void __launch_bounds__(threads) matmul_vectors_kernel(Product p) {
   alignas(16) __shared__ float tile_a[tile][depth], tile_b[depth][tile];
   const int top = blockIdx.y * tile, left = blockIdx.x * tile;
-  // [snippet place]
   const int x = threadIdx.x % side, y = threadIdx.x / side;
   ThreadTile<side, 4 * side> mine{y, 4 * x};
-  // [end snippet]
   for (int start = 0; start < p.k; start += depth) {
     load_tile<depth>(tile_a, p.a, p.m, p.k, top, start);
     load_tile<tile>(tile_b, p.b, p.k, p.n, start, left);

@@ -17,7 +17,6 @@ struct ThreadTile {
   int row, column;
   float sums[each][each] = {};
 
-  // [snippet multiply]
   /// sums += a b, four columns of a at a time.
   template <int rows, int pitch_a, int depth, int columns>
   __device__ void multiply(const float (&a)[rows][pitch_a], const float (&b)[depth][columns]) {
@@ -38,7 +37,6 @@ struct ThreadTile {
       }
     }
   }
-  // [end snippet]
 
   /// Writes the sums to c, whose element (top,left) is the tile's first.
   __device__ void write(const Product& p, int top, int left) const {

@@ -9,7 +9,7 @@
 #include "examples/pages/player/ideas.h"
 #include "examples/pages/player/player_parts.h"
 #include "examples/pages/player/request.h"
-#include "parallel/plan/endless.h"
+#include "parallel/plan/plan.h"
 #include "parallel/simulation/breakdown.h"
 #include "parallel/simulation/variants.h"
 

@@ -4,7 +4,7 @@
 
 #include "nn/text/vocabulary.h"
 #include "parallel/schedules/schedule.h"
-#include "parallel/session/state_files.h"
+#include "parallel/session/saving.h"
 #include "tests/fuzz/checkpoint.h"
 #include "tests/fuzz/fuzz.h"
 

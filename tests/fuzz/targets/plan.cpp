@@ -5,7 +5,7 @@
 #include "examples/pages/player/player_facts.h"
 #include "examples/programs/plan_words.h"
 #include "parallel/drawing/draw.h"
-#include "parallel/plan/endless.h"
+#include "parallel/plan/plan.h"
 #include "parallel/schedules/schedule.h"
 #include "parallel/simulation/variants.h"
 #include "parallel/verifier/verify.h"

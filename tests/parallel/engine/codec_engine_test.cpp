@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "parallel/session/state_files.h"
+#include "parallel/session/saving.h"
 #include "parallel/transports/threads_transport.h"
 #include "tests/catch.h"
 #include "tests/parallel/support/coded_runs.h"

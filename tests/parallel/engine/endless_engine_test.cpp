@@ -1,6 +1,6 @@
 // An endless plan, run for any number of bodies, gives the bits of the schedule's own plan of that
 // length.
-#include "parallel/plan/endless.h"
+#include "parallel/plan/plan.h"
 #include "tests/catch.h"
 #include "tests/parallel/support/coded_runs.h"
 #include "tests/parallel/support/cyclic_cases.h"

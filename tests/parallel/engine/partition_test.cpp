@@ -1,5 +1,5 @@
 // The partition of layers against all cuts there are. Chapter 06.
-#include "parallel/engine/partition.h"
+#include "parallel/engine/training.h"
 
 #include <algorithm>
 #include <limits>

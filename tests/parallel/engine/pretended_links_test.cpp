@@ -1,7 +1,7 @@
 // Pretended links: requests that are held back by a clock of the test's own, and the suite of all
 // transports over them.
 // Not here: when messages arrive (tests/parallel/simulation/links_test.cpp). Chapter 04.
-#include "parallel/engine/pretended_links.h"
+#include "parallel/engine/pretended.h"
 
 #include "autograd/cpu/cpu_backend.h"
 #include "parallel/transports/launch.h"

@@ -6,7 +6,7 @@
 #include "nn/models/gpt.h"
 #include "parallel/observers/run_log.h"
 #include "parallel/schedules/schedule.h"
-#include "parallel/session/state_files.h"
+#include "parallel/session/saving.h"
 #include "tests/catch.h"
 #include "tests/temporary_folder.h"
 

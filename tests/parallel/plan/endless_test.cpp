@@ -1,6 +1,6 @@
 // Endless plans: their text, their parts, the plan of any length, and when versions die at bars.
 // Not here: which bars are right (repeat_test), and who writes them (endless_test of schedules/).
-#include "parallel/plan/endless.h"
+#include "parallel/plan/plan.h"
 
 #include "parallel/plan/lifetimes.h"
 #include "parallel/verifier/verify.h"

@@ -1,6 +1,6 @@
 // make_endless: schedules without end, and that each length of them is the schedule's own plan.
 // Not here: what bars mean (endless_test of plan/), and broken ones (repeat_test).
-#include "parallel/plan/endless.h"
+#include "parallel/plan/plan.h"
 
 #include "parallel/verifier/verify.h"
 #include "tests/catch.h"

@@ -1,7 +1,7 @@
 // What codecs left out, from one layout to another, element by element: nothing is lost when it is
 // read, and all of it is sent.
 // Not here: whole runs that stop and go on (tests/examples/codec_runs_test).
-#include "parallel/session/state_files.h"
+#include "parallel/session/saving.h"
 
 #include <mutex>
 

@@ -1,7 +1,7 @@
 // A user's own endless plan as the plans of a run: of any length that it has, and from any update
 // on, it is the plan of the schedule that it was made by.
 #include "parallel/observers/validation.h"
-#include "parallel/plan/endless.h"
+#include "parallel/plan/plan.h"
 #include "parallel/session/session.h"
 #include "tests/catch.h"
 #include "tests/parallel/support/endless_cases.h"

@@ -6,7 +6,7 @@
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/ops.h"
-#include "parallel/session/state_files.h"
+#include "parallel/session/saving.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
 #include "tests/parallel/support/sharded_run.h"

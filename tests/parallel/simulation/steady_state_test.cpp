@@ -3,7 +3,7 @@
 #include "parallel/simulation/variants.h"
 
 #include "parallel/drawing/draw.h"
-#include "parallel/plan/endless.h"
+#include "parallel/plan/plan.h"
 #include "parallel/schedules/schedule.h"
 #include "tests/catch.h"
 

@@ -1,7 +1,7 @@
 // The lists, and what a combination's training, plans and batches are. See combinations.h.
 #include "tests/parallel/support/combinations.h"
 
-#include "parallel/plan/endless.h"
+#include "parallel/plan/plan.h"
 #include "tests/parallel/support/todays_schedules.h"
 #include "tests/sparse/pruned_runs.h"
 

@@ -2,7 +2,7 @@
 #include "tests/parallel/support/endless_cases.h"
 
 #include "autograd/error.h"
-#include "parallel/plan/endless.h"
+#include "parallel/plan/plan.h"
 #include "tests/parallel/support/ordinary_schedules.h"
 
 namespace plangrad::tests {

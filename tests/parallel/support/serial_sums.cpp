@@ -74,7 +74,6 @@ Summing Serial::summing(const std::vector<int>& group) const {
   return how;
 }
 
-// [snippet add_up]
 void Serial::add_up(const Instruction& x, const std::vector<int>& group) {
   std::vector<Tensor> sums;
   for (int rank : group) sums.push_back(sum(ranks_[rank], x.stage, x.version));
@@ -107,7 +106,6 @@ void Serial::sum_up(const std::vector<int>& group, MakeCollective make,
         seats[member].take(piece, arrived);
       });
 }
-// [end snippet]
 
 void Serial::sum_factors(const Instruction& x, const std::vector<int>& group,
                          const std::vector<Tensor>& sums) {

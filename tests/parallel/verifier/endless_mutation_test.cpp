@@ -5,7 +5,7 @@
 #include <map>
 #include <random>
 
-#include "parallel/plan/endless.h"
+#include "parallel/plan/plan.h"
 #include "parallel/verifier/verify.h"
 #include "tests/catch.h"
 #include "tests/parallel/support/endless_cases.h"

@@ -1,6 +1,6 @@
 // Rules of endless plans: for each way in which a body can fail to repeat, a plan, and the error.
 // Not here: the plans of schedules (endless_test), and random faults (endless_mutation_test).
-#include "parallel/plan/endless.h"
+#include "parallel/plan/plan.h"
 #include "parallel/verifier/verify.h"
 #include "tests/catch.h"
 #include "tests/parallel/support/plan_cases.h"

@@ -2,10 +2,7 @@
 // sleeps until the next arrival at the latest; on links that messages share, until the next one
 // anywhere, after which those that remain are faster.
 // Chapter 04.
-#include "parallel/engine/pretended_links.h"
-
-#include <algorithm>
-#include <chrono>
+#include "parallel/engine/pretended.h"
 
 namespace plangrad::parallel {
 
