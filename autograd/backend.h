@@ -1,7 +1,6 @@
 // Backend: computes for a device. To port plangrad to a device is to write a Backend.
 // Not here: graphs and memory meters. A kernel (autograd/kernels.h has the list) reads tensors and
-// writes to tensors that exist already.
-// Chapters 01 and 03.
+// writes to tensors that exist already. Chapters 01 and 03.
 #pragma once
 
 #include <functional>

@@ -1,7 +1,6 @@
 // Memory is metered where it is allocated and where it is freed, nowhere else; every change updates
 // the live sums and their peaks under one lock, so peaks are exact. Also notifies a backend of the
-// kernels that it runs, and reports kernels that it lacks.
-// Chapters 01 and 03.
+// kernels that it runs, and reports kernels that it lacks. Chapters 01 and 03.
 #include "autograd/device.h"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // DType: the element types of a tensor, and bf16, the 16-bit one that the host compiler lacks.
-// Not here: arithmetic in bf16. Kernels widen to float, compute, and round once.
-// Chapter 01.
+// Not here: arithmetic in bf16. Kernels widen to float, compute, and round once. Chapter 01.
 #pragma once
 
 #include <bit>

@@ -1,6 +1,5 @@
 // The graph of a computation and its reverse sweep: record() while computing, backward() after.
-// Not here: formulas. Each operation in autograd/ops hands its own to record().
-// Chapter 01.
+// Not here: formulas. Each operation in autograd/ops hands its own to record(). Chapter 01.
 #pragma once
 
 #include "autograd/gradient_sink.h"

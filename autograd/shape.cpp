@@ -1,6 +1,5 @@
 // Negative numbers count dimensions from the end, where broadcast aligns shapes. Also merges the
-// dimensions of walks, and finds the runs of reductions.
-// Chapter 01.
+// dimensions of walks, and finds the runs of reductions. Chapter 01.
 #include "autograd/shape.h"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // Makes tensors, moves values between host and device, and checks every window against its memory.
-// Not here: kernels (autograd/kernels.h).
-// Chapter 01.
+// Not here: kernels (autograd/kernels.h). Chapter 01.
 #include "autograd/tensor.h"
 
 #include "autograd/backend.h"

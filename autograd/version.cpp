@@ -1,6 +1,5 @@
 // The build gives the version as a definition of this file alone, so that a commit compiles no
-// more.
-// Chapter 06.
+// more. Chapter 06.
 #include "autograd/version.h"
 
 namespace plangrad::autograd {

@@ -1,6 +1,5 @@
 // A node with weights is asked twice: by the sweep for the gradients of its other inputs, and by
-// run() for those of its weights.
-// Chapter 06.
+// run() for those of its weights. Chapter 06.
 #include "autograd/weight_part.h"
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// Makes devices and transports behind their interfaces, without CUDA's types.
-// Chapter 04.
+// Makes devices and transports behind their interfaces, without CUDA's types. Chapter 04.
 #include "cuda/devices.h"
 
 #include "cuda/transport/staged_transport.h"

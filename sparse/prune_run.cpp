@@ -1,6 +1,5 @@
 // Prunes a run. The first rank that holds a stage chooses its masks and sends them to all ranks, so
-// that all have the same masks, also if their numbers differ.
-// Chapter 11.
+// that all have the same masks, also if their numbers differ. Chapter 11.
 #include "sparse/prune_run.h"
 
 #include "parallel/plan/lifetimes.h"

@@ -29,7 +29,6 @@ struct PruneSettings {
   std::uint64_t seed = 1337;  ///< seed of random masks
 };
 
-/// The names of all methods.
 inline const std::vector<std::string> prune_methods{"magnitude", "global",  "random",
                                                     "gradual",   "lottery", "early-bird"};
 /// The number of rounds after which a lottery reaches the fraction.

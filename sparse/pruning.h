@@ -11,6 +11,7 @@ namespace plangrad::sparse {
 
 using namespace plangrad::parallel;
 
+// The functions stand here, as a program that only predicts memory links nothing else of pruning.
 // [snippet masks]
 /// The kept elements of one parameter: ascending indices into the flattened parameter.
 using Index = std::vector<std::int32_t>;
@@ -19,27 +20,22 @@ using Masks = std::map<std::string, Index>;
 
 /// Whether a parameter is pruned: matrices and kernels of convolutions are. Embeddings, biases and
 /// norms are small, and are pruned only if `all`. Statistics never are: they are not weights.
-bool is_prunable(const Parameter& parameter, bool all = false);
-
-/// The number of elements that stay when the fraction `pruned` of `count` elements is pruned: the
-/// nearest whole number, but at least one.
-/// throws: Error unless 0 <= pruned < 1
-std::int64_t kept_count(std::int64_t count, double pruned);
-// [end snippet]
-
-// Both stand here, as a program that only predicts memory links nothing else of pruning.
-inline bool is_prunable(const Parameter& parameter, bool all) {
+inline bool is_prunable(const Parameter& parameter, bool all = false) {
   if (parameter.kind != ParameterKind::weight) return false;
   const bool embeds = parameter.name == "wte.weight" || parameter.name == "wpe.weight";
   return all || (parameter.shape.rank() >= 2 && !embeds);
 }
 
+/// The number of elements that stay when the fraction `pruned` of `count` elements is pruned: the
+/// nearest whole number, but at least one.
+/// throws: Error unless 0 <= pruned < 1
 inline std::int64_t kept_count(std::int64_t count, double pruned) {
   PG_CHECK(pruned >= 0 && pruned < 1, "pruning: expected a fraction from 0 to below 1, got ",
            pruned);
   return std::max<std::int64_t>(std::min<std::int64_t>(count, 1),
                                 std::llround((1 - pruned) * static_cast<double>(count)));
 }
+// [end snippet]
 
 /// Elements of a parameter's state where this share of each matrix is pruned (SAMO).
 inline std::int64_t stored_count(const Parameter& parameter, double pruned) {

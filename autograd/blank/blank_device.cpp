@@ -1,6 +1,5 @@
 // All tensors have one address, at which nothing is. A kernel adds its work to the table, and lets
-// the backend that the device is like take and free the kernel's scratch.
-// Chapter 03.
+// the backend that the device is like take and free the kernel's scratch. Chapter 03.
 #include "autograd/blank/blank_device.h"
 
 namespace plangrad::autograd {

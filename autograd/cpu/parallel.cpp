@@ -1,6 +1,5 @@
 // ThreadPool: the caller opens a loop, helps itself to pieces, closes the loop, and waits for those
-// helpers that have joined; one that wakes up too late finds it closed.
-// Chapter 03.
+// helpers that have joined; one that wakes up too late finds it closed. Chapter 03.
 #include "autograd/cpu/parallel.h"
 
 #if PLANGRAD_OPENMP

@@ -1,6 +1,5 @@
 // Kernels that work row by row: softmax, layer norm, cross-entropy, embedding.
-// Not here: attention's softmax, which is never in memory as a whole.
-// Chapters 02 and 03.
+// Not here: attention's softmax, which is never in memory as a whole. Chapters 02 and 03.
 #include "autograd/cpu/parallel.h"
 #include "autograd/cpu/vector_math.h"
 

@@ -1,6 +1,5 @@
 // exp and random numbers, written so that the compiler turns loops over them into vector code.
-// Not here: calls of the C library, which stay scalar; double uses them, to be exact.
-// Chapter 03.
+// Not here: calls of the C library, which stay scalar; double uses them, to be exact. Chapter 03.
 #pragma once
 
 #include <limits>

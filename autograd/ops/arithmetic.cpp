@@ -1,6 +1,5 @@
 // Functions of one tensor share apply(); the others have their gradient's formula above them.
-// If broadcasting repeated an input, sum_to sums its gradient.
-// Chapter 01.
+// If broadcasting repeated an input, sum_to sums its gradient. Chapter 01.
 #include "autograd/ops.h"
 
 #include "autograd/backend.h"

@@ -1,6 +1,5 @@
 // Operations on rows, with the formula of the gradient above each. Kernels see a tensor of any rank
-// as rows of values (R,C). Not here: the kernels (autograd/cpu/rows.cpp).
-// Chapters 02 and 03.
+// as rows of values (R,C). Not here: the kernels (autograd/cpu/rows.cpp). Chapters 02 and 03.
 #include "autograd/backend.h"
 #include "autograd/ops.h"
 

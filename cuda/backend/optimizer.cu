@@ -1,6 +1,5 @@
 // Optimizer steps: one launch for all segments of flat buffers.
-// Not here: schedules and which parameters decay (nn/optimizers/optimizer.h).
-// Chapter 02.
+// Not here: schedules and which parameters decay (nn/optimizers/optimizer.h). Chapter 02.
 #include "cuda/backend/map.h"
 
 namespace plangrad::cuda {

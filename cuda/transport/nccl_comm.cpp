@@ -1,6 +1,5 @@
 // Nothing here waits except abort() and the end of destroy(). Each word about the order has one
-// size, so that a receive for the next one can always be posted.
-// Chapter 13.
+// size, so that a receive for the next one can always be posted. Chapter 13.
 #include "cuda/transport/nccl_comm.h"
 
 #include <fmt/ranges.h>

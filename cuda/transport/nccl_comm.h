@@ -36,7 +36,6 @@ class NcclComm {
   void join(const ncclUniqueId& id, int member);
   static ncclUniqueId make_id();
 
-  /// Notes that a call has begun, with this result.
   void begun(const char* call, ncclResult_t result);
   /// Whether the last call has been carried out, so that its work is queued on the stream, and
   /// another call may begin. It stays false once NCCL says that another rank has aborted, whose

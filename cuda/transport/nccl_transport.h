@@ -54,7 +54,6 @@ class NcclTransport : public StagedTransport {
   NcclOrder& order() { return order_; }
   /// Notes that the request's call is going to be placed.
   void expect(NcclRequest& request);
-  /// Forgets a request that ends.
   void forget(NcclRequest& request);
   /// Makes the calls whose turn has come.
   void make_calls();

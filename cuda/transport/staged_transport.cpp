@@ -1,6 +1,5 @@
 // A request owns its pinned block until neither the device nor the transport below uses it.
-// Requests are asked in turn, as MPI's are: a device sends no signal.
-// Chapter 04.
+// Requests are asked in turn, as MPI's are: a device sends no signal. Chapter 04.
 #include "cuda/transport/staged_transport.h"
 
 #include <algorithm>

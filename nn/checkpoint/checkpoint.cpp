@@ -1,6 +1,5 @@
 // Reads checkpoints: opens every file and checks its size before a tensor is asked for.
-// Not here: saving (nn/checkpoint/checkpoint_save.cpp).
-// Chapter 02.
+// Not here: saving (nn/checkpoint/checkpoint_save.cpp). Chapter 02.
 #include "nn/checkpoint/checkpoint.h"
 
 #include <cstring>

@@ -1,7 +1,6 @@
 // Saves a checkpoint: data files under new names, then the manifest in one atomic step; afterwards
 // removes what is not needed any more. Not here: reading data files (checkpoint.cpp), and the text
-// of the manifest (checkpoint_manifest.cpp).
-// Chapter 02.
+// of the manifest (checkpoint_manifest.cpp). Chapter 02.
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <regex>

@@ -1,6 +1,5 @@
 // SafetensorsFile: opens a file, checks every rule of the format, and converts values to floats.
-// Not here: writing (safetensors_write.cpp).
-// Chapter 02.
+// Not here: writing (safetensors_write.cpp). Chapter 02.
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>

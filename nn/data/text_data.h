@@ -1,6 +1,5 @@
 // Text data: token ids in memory, cut into random training windows and sequential evaluation ones.
-// Not here: devices. The caller copies a batch to the model's device.
-// Chapter 02.
+// Not here: devices. The caller copies a batch to the model's device. Chapter 02.
 //
 // The room nn/data holds the data that models learn from, on the host, as plain vectors of numbers:
 // text_data.h   tokens of a text or of nanoGPT's .bin files, in windows of a context's length

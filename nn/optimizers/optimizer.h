@@ -1,6 +1,5 @@
 // Optimizers on flat buffers, the learning rate's schedule, and clipping by the global norm.
-// Not here: the arithmetic of a step, which is a kernel of the backend.
-// Chapter 02.
+// Not here: the arithmetic of a step, which is a kernel of the backend. Chapter 02.
 //
 // The room nn/optimizers is this file: it updates weights from their gradients. Read Optimizer
 // first, then the functions below it, which compute the settings of a step: the rate, the norm of
@@ -18,7 +17,6 @@
 
 namespace plangrad::nn {
 
-/// The settings of one step.
 struct StepSettings {
   double learning_rate = 1e-3;
   double average = 1;     ///< 1 / number of gradients in the sum

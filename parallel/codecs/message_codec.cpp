@@ -1,7 +1,6 @@
 // A gradient's message holds the encoded parts of a range in the order of the layers, then the
 // other parts. A sparse message of an activation holds the indices of its slots, then their values;
-// both ends keep it until the gradient comes back and replaces these values.
-// Chapter 10.
+// both ends keep it until the gradient comes back and replaces these values. Chapter 10.
 #include "parallel/codecs/message_codec.h"
 
 #include <limits>

@@ -1,6 +1,5 @@
 // none and bf16: every value travels, as it is or rounded to bf16.
-// Not here: training in bf16, in which all values are bf16 already.
-// Chapter 10.
+// Not here: training in bf16, in which all values are bf16 already. Chapter 10.
 #include "parallel/codecs/codec.h"
 
 namespace plangrad::parallel {

@@ -1,6 +1,5 @@
 // The list of codecs: a new one is a file in this folder, and a line here.
-// Not here: what each does.
-// Chapter 10.
+// Not here: what each does. Chapter 10.
 #include "parallel/codecs/low_rank.h"
 
 namespace plangrad::parallel {

@@ -1,6 +1,5 @@
 // draw: timelines as text, as a figure, and as a trace for Perfetto.
-// Not here: pages (examples/pages/), where timelines come from (simulate, engine).
-// Chapter 06.
+// Not here: pages (examples/pages/), where timelines come from (simulate, engine). Chapter 06.
 //
 // The room parallel/drawing makes pictures of timelines, and of what a run leaves:
 // draw_text.cpp, draw_svg.cpp, draw_trace.cpp   the three forms

@@ -1,6 +1,5 @@
 // A timeline as a table of text, as terminals and chapters show it.
-// Not here: messages; see draw_svg.cpp.
-// Chapter 06.
+// Not here: messages; see draw_svg.cpp. Chapter 06.
 #include <cmath>
 
 #include "parallel/drawing/draw.h"
@@ -11,6 +10,12 @@ namespace {
 
 bool is_shown(const Record& record) {
   return record.lane == Lane::compute && record.end > record.start;
+}
+
+/// "2F5": an instruction without its version.
+std::string short_label(const Instruction& instruction) {
+  const std::string text = print(instruction);
+  return text.substr(0, text.rfind('v'));
 }
 
 double shortest_computation(const Timeline& timeline) {

@@ -21,6 +21,14 @@ json metadata(const char* what, int process, int thread, const char* key, const 
   return {{"ph", "M"}, {"name", what}, {"pid", process}, {"tid", thread}, {"args", {{key, value}}}};
 }
 
+/// An instruction as a slice's name: "forward 5 of stage 2, version 1".
+std::string plain_name(const Instruction& x) {
+  if (uses_weights(x))
+    return fmt::format("{} {} of stage {}, version {}", computation_kind(x), x.micro, x.stage,
+                       x.version);
+  return describe(x);
+}
+
 class Trace {
  public:
   /// Adds a group of processes, one for each rank of the panel's timeline.

@@ -1,6 +1,5 @@
 // Words, units, axes, markup and lanes that all drawings share.
-// Not here: pictures.
-// Chapter 06.
+// Not here: pictures. Chapter 06.
 #include "parallel/drawing/figure.h"
 
 #include <cmath>
@@ -57,23 +56,11 @@ std::vector<double> ticks(double low, double high, int count) {
   return result;
 }
 
-std::string short_label(const Instruction& instruction) {
-  const std::string text = print(instruction);
-  return text.substr(0, text.rfind('v'));
-}
-
 const char* computation_kind(const Instruction& x) {
   if (makes_version(x)) return "update";
   if (begins_pass(x)) return "forward";
   if (x.what == Value::input_part) return "backward, input part";
   return x.what == Value::weight_part ? "backward, weight part" : "backward";
-}
-
-std::string plain_name(const Instruction& x) {
-  if (uses_weights(x))
-    return fmt::format("{} {} of stage {}, version {}", computation_kind(x), x.micro, x.stage,
-                       x.version);
-  return describe(x);
 }
 
 std::vector<int> message_slots(const Timeline& timeline) {
@@ -148,8 +135,6 @@ std::string idle_pattern() {
 std::string group(const char* name, const std::string& attributes, const std::string& content) {
   return fmt::format("<g class=\"{}\"{}>\n{}</g>\n", name, attributes, content);
 }
-
-std::string whole_percent(double share) { return fmt::format("{:.0f}%", std::abs(100 * share)); }
 
 std::vector<std::string> wrapped(const std::string& text, double width) {
   std::vector<std::string> lines;

@@ -63,17 +63,9 @@ std::string idle_pattern();
 /// <g class="name"...>
 std::string group(const char* name, const std::string& attributes, const std::string& content);
 
-/// A share in whole percent.
-std::string whole_percent(double share);
-
 /// Text in lines of at most `width` pixels, cut at spaces.
 std::vector<std::string> wrapped(const std::string& text, double width);
 
-/// "2F5": an instruction without its version.
-std::string short_label(const Instruction& instruction);
-
-/// An instruction as legends and traces name it: "forward 5 of stage 2, version 1".
-std::string plain_name(const Instruction& instruction);
 /// The kind of a computation: "forward", "backward", "backward, input part", ..., "update".
 const char* computation_kind(const Instruction& instruction);
 

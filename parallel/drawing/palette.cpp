@@ -1,6 +1,5 @@
 // The table of colours. Colours that stand side by side differ by 15 or more in CIELAB, also for
-// eyes without green cones (deuteranopia); a test computes it.
-// Chapter 06.
+// eyes without green cones (deuteranopia); a test computes it. Chapter 06.
 #include "parallel/drawing/figure.h"
 
 #include <array>

@@ -19,6 +19,13 @@ std::size_t digits_of(int value) { return std::to_string(value).size(); }
 
 constexpr std::size_t most_lines = 200;
 
+/// The largest font size at which `characters` fit into `wide` pixels; 0 if none does.
+int label_size(double wide, std::size_t characters) {
+  for (int size : {11, 8})
+    if (wide >= label_width(size, characters)) return size;
+  return 0;
+}
+
 }  // namespace
 
 CellLabels::CellLabels(const Timeline& timeline, const FigureLayout& layout)
@@ -83,12 +90,6 @@ std::string CellLabels::svg(const Record& record, double from, double wide, doub
     baseline += label_pitch;
   }
   return svg;
-}
-
-int label_size(double wide, std::size_t characters) {
-  for (int size : {11, 8})
-    if (wide >= label_width(size, characters)) return size;
-  return 0;
 }
 
 bool has_several_versions(const Timeline& timeline) {

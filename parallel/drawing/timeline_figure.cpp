@@ -11,6 +11,8 @@ namespace {
 
 constexpr double slot_height = 5, row_gap = 9, axis_height = 24, part_height = 14,
                  alive_height = 44;
+std::string whole_percent(double share) { return fmt::format("{:.0f}%", std::abs(100 * share)); }
+
 constexpr int most_slots = 4;  // messages under way at once that a lane shows side by side
 
 class TimelineFigure {

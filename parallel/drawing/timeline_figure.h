@@ -129,9 +129,6 @@ class CellLabels {
   std::size_t longest_micro_ = 1, longest_stage_ = 0, longest_version_ = 0;  // in characters
 };
 
-/// The largest font size at which `characters` fit into `wide` pixels; 0 if none does.
-int label_size(double wide, std::size_t characters);
-
 /// Whether the computations of the timeline read several versions of the weights.
 bool has_several_versions(const Timeline& timeline);
 

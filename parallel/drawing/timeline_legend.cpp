@@ -1,6 +1,5 @@
 // The colours of timelines, and the legend that explains them.
-// Not here: the timeline itself (timeline_figure.cpp).
-// Chapter 06.
+// Not here: the timeline itself (timeline_figure.cpp). Chapter 06.
 #include <set>
 
 #include "parallel/drawing/figure.h"

@@ -1,7 +1,6 @@
 // A held request is done when the inner one is and its message has arrived. A rank that waits
 // sleeps until the next arrival at the latest; on links that messages share, until the next one
-// anywhere, after which those that remain are faster.
-// Chapter 04.
+// anywhere, after which those that remain are faster. Chapter 04.
 #include "parallel/engine/pretended.h"
 
 namespace plangrad::parallel {

@@ -1,6 +1,5 @@
 // A message of unknown length is two: the length, then the bytes. How many messages there are
-// follows from the grants, so none is left over when the row ends.
-// Chapter 07.
+// follows from the grants, so none is left over when the row ends. Chapter 07.
 #include "parallel/engine/progress.h"
 
 #include "parallel/transports/pack.h"

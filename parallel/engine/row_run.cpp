@@ -1,6 +1,5 @@
 // A row's facts are found once per plan, so that no cell looks them up. A rank that gives up names
-// the message, the rank that it depends on, and where that rank was.
-// Chapters 04, 05 and 08.
+// the message, the rank that it depends on, and where that rank was. Chapters 04, 05 and 08.
 #include "parallel/engine/row_run.h"
 
 #include "parallel/transports/launch.h"

@@ -1,6 +1,5 @@
 // A stage's input is a leaf of the graph, so that backward leaves its gradient there. Predictions
-// are compared on the host. Not here: which version of the weights is read.
-// Chapter 06.
+// are compared on the host. Not here: which version of the weights is read. Chapter 06.
 #include "parallel/engine/stage_runner.h"
 
 namespace plangrad::parallel {

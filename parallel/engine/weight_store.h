@@ -99,7 +99,6 @@ class StageBuffers {
   Tensor bring(int version);
   /// Frees the memory of a version that was brought. Nothing reads it until it is brought again.
   void drop(int version);
-  /// Frees a version.
   virtual void release(int version);
 
   /// Adds to the gradient sum of the update that makes `version`.
@@ -167,7 +166,6 @@ class WeightStore : public StageBuffers {
   /// The shard's optimizer.
   Optimizer& optimizer() { return *optimizer_; }
 
-  /// The number of the newest version.
   int newest() const { return versions().rbegin()->first; }
   /// Flat buffers by version, oldest first; shards with ZeRO 3.
   const std::map<int, Tensor>& versions() const { return shard_.zero == 3 ? shards_ : whole_; }
@@ -176,7 +174,6 @@ class WeightStore : public StageBuffers {
   /// is here; older ones are freed.
   void keep_from(int oldest);
 
-  /// The shard of a sum.
   Tensor own_sum(int version) { return own(sum(version)); }
   /// Frees all of a sum but the shard.
   void cut_sum(int version);

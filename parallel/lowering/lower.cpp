@@ -1,6 +1,5 @@
 // lower: adds to rows of computations the messages that connect them.
-// Not here: sums and norms (lower_sums.cpp), weights (lower_weights.cpp).
-// Chapter 06.
+// Not here: sums and norms (lower_sums.cpp), weights (lower_weights.cpp). Chapter 06.
 #include "parallel/lowering/lowering.h"
 #include "parallel/plan/lifetimes.h"
 

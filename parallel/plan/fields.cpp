@@ -1,6 +1,5 @@
 // Reads numbers and names that users type, and turns them into values of JSON and back.
-// Not here: what a number means, which its row of a table says.
-// Chapter 06.
+// Not here: what a number means, which its row of a table says. Chapter 06.
 #include "parallel/plan/fields.h"
 
 #include <charconv>

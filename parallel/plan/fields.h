@@ -1,7 +1,6 @@
 // Field: a member that users can name, with its range and its words. A struct has one table of
 // fields, which command lines, JSON, saved flags and pages walk: none of these knows a field of its
-// own. Not here: the tables (schedules/plan_spec.cpp, simulation/costs.cpp).
-// Chapter 06.
+// own. Not here: the tables (schedules/plan_spec.cpp, simulation/costs.cpp). Chapter 06.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,6 +1,5 @@
 // Lifetimes of weights: a reader is an instruction that computes with weights or sends them. The
-// engine frees weights by these rules, and the verifier checks by them.
-// Chapter 07.
+// engine frees weights by these rules, and the verifier checks by them. Chapter 07.
 #include "parallel/plan/lifetimes.h"
 
 namespace plangrad::parallel {

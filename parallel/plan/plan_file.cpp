@@ -1,6 +1,5 @@
 // The text form of a plan: a line of header, then one line per rank; and how messages show a cell.
-// Not here: single instructions (operation_text.cpp).
-// Chapter 06.
+// Not here: single instructions (operation_text.cpp). Chapter 06.
 #include <fmt/ranges.h>
 
 #include <istream>

@@ -1,6 +1,5 @@
 // Building blocks of schedules: headers, orders, recomputation.
-// Not here: a whole schedule, and the places of steps (steps.cpp).
-// Chapter 06.
+// Not here: a whole schedule, and the places of steps (steps.cpp). Chapter 06.
 #include <set>
 
 #include "parallel/schedules/schedule.h"

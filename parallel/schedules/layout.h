@@ -1,6 +1,5 @@
 // Layout: the choices from which a schedule makes its plan, and where the stages of a model are.
-// Not here: which choices a schedule leaves to its users (schedule.h).
-// Chapter 06.
+// Not here: which choices a schedule leaves to its users (schedule.h). Chapter 06.
 #pragma once
 
 #include <optional>

@@ -1,7 +1,6 @@
 // PlanSpec: a plan as a user asks for it: a schedule, the fields of its layout, and which of them
 // were given. Not here: what follows for a run (examples/programs/run_layout.h), and costs
-// (simulation/costs.h).
-// Chapter 06.
+// (simulation/costs.h). Chapter 06.
 #pragma once
 
 #include <set>

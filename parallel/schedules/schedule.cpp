@@ -1,6 +1,5 @@
 // The register of schedules, and what all of them share: checks of layouts, making a plan, moving
-// it to another place of the run. Not here: the orders, and messages (lower.cpp).
-// Chapter 06.
+// it to another place of the run. Not here: the orders, and messages (lower.cpp). Chapter 06.
 #include "parallel/schedules/schedule.h"
 
 #include <fmt/ranges.h>

@@ -84,7 +84,6 @@ struct Schedule {
 
 /// All schedules, sorted by name.
 const std::vector<const Schedule*>& schedules();
-/// The names of all schedules.
 std::vector<std::string> schedule_names();
 /// throws: Error if there is no schedule of this name
 const Schedule& find_schedule(const std::string& name);

@@ -1,6 +1,5 @@
 // Keeps the last few plans by what was asked for. A user's own plan has the updates of its head and
-// tail, and of any number of bodies: borders must lie where such plans can end.
-// Chapter 05.
+// tail, and of any number of bodies: borders must lie where such plans can end. Chapter 05.
 #include "parallel/session/session.h"
 
 #include "parallel/plan/plan.h"

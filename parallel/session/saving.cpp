@@ -1,7 +1,6 @@
 // Copies lie on a device of their own, so that the rank's meter counts what the rank trains with. A
 // file has its name once all of it is on disk, so the thread that commits looks for names. At most
-// one save is under way.
-// Chapter 15.
+// one save is under way. Chapter 15.
 #include "parallel/session/saving.h"
 
 #include "autograd/cpu/cpu_backend.h"

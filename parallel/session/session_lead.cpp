@@ -1,6 +1,5 @@
 // Rank 0's part of a session: what is done when.
-// Not here: saves (saving.cpp), and what is written and shown (parallel/observers/).
-// Chapter 05.
+// Not here: saves (saving.cpp), and what is written and shown (parallel/observers/). Chapter 05.
 #include "parallel/session/session_rank.h"
 
 namespace plangrad::parallel {

@@ -81,7 +81,6 @@ struct Save {
   };
 };
 
-/// Finish these files.
 struct FinishFiles {
   using Answer = std::vector<CheckpointFile>;  ///< as they are
 };

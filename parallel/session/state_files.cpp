@@ -2,8 +2,7 @@
 // checkpoint holds all versions that are alive between plans. Files hold whole buffers, so shards
 // are gathered before they are written; each rank reads its shard of them. Of codecs, residuals are
 // named by the rank that wrote them: "residual-3/wte.weight". Factors are the same on all ranks:
-// "factors/wte.weight".
-// Chapters 07, 09, 10 and 11.
+// "factors/wte.weight". Chapters 07, 09, 10 and 11.
 #include "parallel/session/saving.h"
 
 #include "parallel/codecs/codec.h"
@@ -18,7 +17,6 @@ namespace {
 
 constexpr const char* early_name = "early";  // the values that a store remembers
 
-/// A buffer for all of these parameters.
 Tensor whole_buffer(const ParameterList& parameters, DType dtype, const DevicePtr& device) {
   return empty({parameters.numel()}, dtype, device, Category::communication);
 }

@@ -1,6 +1,5 @@
 // What waited for what, from the records of cells; idle time is divided backwards, from its end to
-// its beginning, along what was waited for.
-// Chapter 06.
+// its beginning, along what was waited for. Chapter 06.
 #include "parallel/simulation/breakdown.h"
 
 #include <nlohmann/json.hpp>

@@ -1,6 +1,5 @@
 // Costs: what the simulator is told about a machine and a model, and what follows for one
-// instruction. Not here: when an instruction runs (simulate).
-// Chapter 06.
+// instruction. Not here: when an instruction runs (simulate). Chapter 06.
 #pragma once
 
 #include <functional>

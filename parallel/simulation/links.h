@@ -34,6 +34,14 @@ struct Link {
   bool one_way = false;  ///< out and in are one, and share its bandwidth
 };
 
+/// One of the links that an entry of a topology stands for.
+struct LinkUse {
+  int place = 0;             ///< of the entry
+  int way = 0;               ///< 1: in, on a link that has an out of its own
+  int owner = 0, other = 0;  ///< the device or host whose link it is; the other device of a pair
+  friend auto operator<=>(const LinkUse&, const LinkUse&) = default;
+};
+
 /// The links of devices, and the device of each rank.
 struct Topology {
   std::vector<Link> links = {};
@@ -45,30 +53,20 @@ struct Topology {
   /// Whether messages of different pairs of ranks can delay each other.
   bool shares_links() const;
   /// Calls take(link, use) for each link that a message takes.
-  void for_each_link(int from, int to, auto&& take) const;
-};
-
-/// One of the links that an entry of a topology stands for.
-struct LinkUse {
-  int place = 0;             ///< of the entry
-  int way = 0;               ///< 1: in, on a link that has an out of its own
-  int owner = 0, other = 0;  ///< the device or host whose link it is; the other device of a pair
-  friend auto operator<=>(const LinkUse&, const LinkUse&) = default;
-};
-
-void Topology::for_each_link(int from, int to, auto&& take) const {
-  const int ends[] = {device(from), device(to)}, hosts[] = {host(from), host(to)};
-  if (ends[0] == ends[1]) return;
-  for (int place = 0; place < static_cast<int>(links.size()); ++place) {
-    const Link& link = links[place];
-    if ((link.reach < Reach::bus) != (hosts[0] == hosts[1])) continue;
-    const bool has_two_ends = link.reach != Reach::pair && link.reach != Reach::host;
-    const bool of_host = link.reach == Reach::host || link.reach == Reach::card;
-    for (int way = 0; way <= (has_two_ends ? 1 : 0); ++way)
-      take(link, LinkUse{place, link.one_way ? 0 : way, of_host ? hosts[way] : ends[way],
-                         link.reach == Reach::pair ? ends[1] : 0});
+  void for_each_link(int from, int to, auto&& take) const {
+    const int ends[] = {device(from), device(to)}, hosts[] = {host(from), host(to)};
+    if (ends[0] == ends[1]) return;
+    for (int place = 0; place < static_cast<int>(links.size()); ++place) {
+      const Link& link = links[place];
+      if ((link.reach < Reach::bus) != (hosts[0] == hosts[1])) continue;
+      const bool has_two_ends = link.reach != Reach::pair && link.reach != Reach::host;
+      const bool of_host = link.reach == Reach::host || link.reach == Reach::card;
+      for (int way = 0; way <= (has_two_ends ? 1 : 0); ++way)
+        take(link, LinkUse{place, link.one_way ? 0 : way, of_host ? hosts[way] : ends[way],
+                           link.reach == Reach::pair ? ends[1] : 0});
+    }
   }
-}
+};
 
 /// A link of its own for each ordered pair of ranks.
 Topology pair_links(double latency, double bandwidth);
@@ -87,9 +85,7 @@ class Traffic {
     double time;
     std::int64_t number;
     std::pair<int, int> ranks;  ///< from, to
-    friend bool operator<(const Arrival& a, const Arrival& b) {
-      return std::tie(a.time, a.number, a.ranks) < std::tie(b.time, b.number, b.ranks);
-    }
+    friend auto operator<=>(const Arrival&, const Arrival&) = default;
   };
 
   /// throws: Error as check() does

@@ -1,5 +1,4 @@
-// Keys and places are tables, which reading, printing and errors walk.
-// Chapter 06.
+// Keys and places are tables, which reading, printing and errors walk. Chapter 06.
 #include "parallel/simulation/machine.h"
 
 #include "parallel/plan/fields.h"

@@ -1,6 +1,5 @@
 // The engine's rules (collective_run.h): a member sends in the order of its list, a few pieces at a
-// time, each once what it sends has arrived; arrivals are taken in that order, too.
-// Chapter 04.
+// time, each once what it sends has arrived; arrivals are taken in that order, too. Chapter 04.
 #include "parallel/simulation/meetings.h"
 
 #include "parallel/simulation/events.h"

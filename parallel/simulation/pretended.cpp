@@ -1,5 +1,4 @@
-// Pretended times are costs, so that the simulator's rules for them hold for runs, too.
-// Chapter 06.
+// Pretended times are costs, so that the simulator's rules for them hold for runs, too. Chapter 06.
 #include "parallel/simulation/pretended.h"
 
 namespace plangrad::parallel {

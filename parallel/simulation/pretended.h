@@ -1,6 +1,5 @@
 // Pretended: the devices and links that a run pretends to have, in the simulator's terms.
-// Not here: how a run is slowed down to them (engine/pretended.h).
-// Chapter 06.
+// Not here: how a run is slowed down to them (engine/pretended.h). Chapter 06.
 //
 // Messages share the same links in a run and in the simulator, which finds their arrivals by the
 // same arithmetic (links.h). The simulator begins a sum's messages without the time that threads

@@ -1,6 +1,5 @@
 // What lives and what is sent, from the records alone; a message begins when all its ends have.
-// Not here: what a message costs (costs.h).
-// Chapters 06 and 08.
+// Not here: what a message costs (costs.h). Chapters 06 and 08.
 #include "parallel/simulation/time_steps.h"
 
 #include <cmath>

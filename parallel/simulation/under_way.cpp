@@ -1,7 +1,6 @@
 // The memory that ranks have beside values, as the engine takes it: posting a receive takes room,
 // computing takes workspace, and one tensor may be two values.
-// Not here: its bytes (memory.cpp).
-// Chapters 03 and 09.
+// Not here: its bytes (memory.cpp). Chapters 03 and 09.
 #include <cmath>
 #include <set>
 

@@ -1,6 +1,5 @@
 // A bar is drawn where its rank continues: at its next computation. In a broken plan, what waits
-// for an event that never happens has no record.
-// Chapters 06 and 07.
+// for an event that never happens has no record. Chapters 06 and 07.
 #include "parallel/simulation/variants.h"
 
 #include "parallel/simulation/events.h"

@@ -1,7 +1,6 @@
 // Threads run ranks, or give signs of life while a rank works. A message of unknown length travels
 // as two: the length, then the bytes. Of the table of launchers, the first one whose rank is set
-// counts: Slurm's variables are still there below an mpirun that it started.
-// Chapter 04.
+// counts: Slurm's variables are still there below an mpirun that it started. Chapter 04.
 #include "parallel/transports/launch.h"
 
 #include <unistd.h>

@@ -2,8 +2,7 @@
 // how a process joins the ranks of its job: what mpirun, srun or torchrun tell one of several (a
 // program that ignored it would train the same model in every process), and which ranks share a
 // host.
-// Not here: talking to the others (mpi_transport), and plans (engine).
-// Chapters 04 and 10.
+// Not here: talking to the others (mpi_transport), and plans (engine). Chapters 04 and 10.
 #pragma once
 
 #include <algorithm>

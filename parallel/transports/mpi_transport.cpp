@@ -1,6 +1,5 @@
 // Requests, and the transport, which tests them in turn and sleeps in between, because a blocked
-// MPI call would burn a core. Not here: positions and failures (mpi_board).
-// Chapter 04.
+// MPI call would burn a core. Not here: positions and failures (mpi_board). Chapter 04.
 #include "parallel/transports/mpi_transport.h"
 
 #if PLANGRAD_MPI

@@ -1,6 +1,5 @@
 // Ranks as threads of one process: no MPI, works in a debugger and under a thread sanitizer.
-// Not here: starting the threads (launch).
-// Chapter 04.
+// Not here: starting the threads (launch). Chapter 04.
 #pragma once
 
 #include "parallel/transports/transport.h"

@@ -1,6 +1,5 @@
 // Transport: how bytes get from rank to rank, and how ranks learn where the others are.
-// Not here: what the bytes mean (engine) and sums over ranks (collective).
-// Chapter 04.
+// Not here: what the bytes mean (engine) and sums over ranks (collective). Chapter 04.
 //
 // The room parallel/transports moves bytes between ranks and knows nothing of plans:
 // transport.h           the interface, and what each transport promises

@@ -1,6 +1,5 @@
 // Finds hangs by replaying positions only: how far each rank gets, given what the others have done.
-// Not here: what is computed (replay).
-// Chapter 06.
+// Not here: what is computed (replay). Chapter 06.
 #include <deque>
 #include <numeric>
 

@@ -1,6 +1,5 @@
 // Shape: checks of a header, of single instructions, and of the rows of a message-driven plan that
-// need no replay. Not here: whether values are where they are needed (replay).
-// Chapter 06.
+// need no replay. Not here: whether values are where they are needed (replay). Chapter 06.
 #include "parallel/verifier/rules.h"
 
 namespace plangrad::parallel {

@@ -1,7 +1,6 @@
 // The life of a gradient sum. Backwards add to it; it moves from rank to rank, or is reduced in a
 // group; when it is finished it visits the ranks that make the step, and a step ends it.
-// Not here: numbers (weight_store), weights (versions).
-// Chapter 05.
+// Not here: numbers (weight_store), weights (versions). Chapter 05.
 #include "parallel/verifier/weights_and_sums.h"
 
 #include <fmt/ranges.h>

@@ -1,13 +1,11 @@
 // verify: replays a whole plan with symbols instead of tensors. It alone makes VerifiedPlans, the
-// only plans that the engine runs. Not here: time (simulate) and numbers.
-// Chapter 06.
+// only plans that the engine runs. Not here: time (simulate) and numbers. Chapter 06.
 //
 // The room parallel/verifier proves that a plan is right before anything runs, in milliseconds:
 // verify.cpp  the table of rules, and all of them one after the other
 // rules.h     what a cell may look like (shape.cpp), which cells meet (pairing.cpp), and how a
 //             broken rule shows its cell
-// replay.h    one row, run with names for tensors: weights_and_sums.h has its weights and
-// gradients;
+// replay.h    one row, run with names for tensors (weights_and_sums.h: its weights and gradients);
 //             then all rows, whether they wait for each other (hang.cpp), and whether the body of
 //             an endless plan ends as it begins (repeat.cpp)
 // Rows are replayed one by one, because the sender's replay checks that what it sends is what its

@@ -1,8 +1,7 @@
 // The life of a version on a rank. It begins at the start, with a step, or with a message. It ends
 // after its last reader once it has a successor or, if a message brought it, with a drop. In a plan
 // with drift it ends with the step to its successor, whoever may still want to read it.
-// Not here: gradient sums (sums).
-// Chapter 07.
+// Not here: gradient sums (sums). Chapter 07.
 #include "parallel/verifier/weights_and_sums.h"
 
 namespace plangrad::parallel {
