@@ -120,7 +120,7 @@ struct KernelWorks {
   }
   static KernelWork collect(In x, Out bytes) { return KernelWork{"collect"}.with(x, bytes, bytes); }
 
-  // A step reads and writes moments and master; weights are another tensor, or the master's writing.
+  // A step reads and writes moments and master; it writes weights, too, if they are another tensor.
   static KernelWork sgd(const SgdStep&, const Segments& segments, In gradient, Out momentum,
                         Out master, Out weights) {
     std::vector<Tensor> passes{gradient, momentum, momentum, master, weights};
@@ -140,8 +140,8 @@ struct KernelWorks {
     return 2.0 * static_cast<double>(elements_of_result) * static_cast<double>(k);
   }
 
-  /// Causal attention, by half of the T x T pairs: two products forward, and four on the way back. A
-  /// kernel that computes scores again does more than it must.
+  /// Causal attention, by half of the T x T pairs: two products forward, and four on the way back.
+  /// A kernel that computes scores again does more than it must.
   static KernelWork attention_work(const char* kind, const Tensor& qkv, int heads, int products) {
     const std::int64_t time = qkv.size(1), width = qkv.size(2) / 3;
     return {kind,

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "parallel/engine/pretended.h"
-#include "parallel/simulation/pretended.h"
+#include "parallel/simulation/machine.h"
 
 namespace plangrad::examples {
 

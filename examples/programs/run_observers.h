@@ -12,7 +12,7 @@
 
 #include "examples/elastic/rescue.h"
 #include "examples/programs/run_flags.h"
-#include "parallel/simulation/pretended.h"
+#include "parallel/simulation/machine.h"
 
 namespace plangrad::examples {
 

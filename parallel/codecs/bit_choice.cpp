@@ -1,15 +1,10 @@
 // A knapsack: the errors are the weights, counted in steps, and dynamic programming over the layers
 // knows the fewest bytes for every number of steps that is spent.
 // Chapter 10; Alimohammadi et al. 2022 (L-GreCo).
-#include "parallel/codecs/bit_choice.h"
+#include "parallel/codecs/codec.h"
 
-#include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <limits>
-#include <utility>
-
-#include "autograd/error.h"
 
 namespace plangrad::parallel {
 namespace {

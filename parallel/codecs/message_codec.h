@@ -5,7 +5,6 @@
 // Chapter 10; Markov et al. 2022 (CGX); Gupta et al. 2021 (DCT).
 #pragma once
 
-#include "parallel/codecs/bit_choice.h"
 #include "parallel/codecs/codec.h"
 #include "parallel/collectives/collective_run.h"
 #include "parallel/plan/plan.h"

@@ -1,8 +1,7 @@
 // quantize and adaptive: each value becomes the number of a level between the extremes of its
 // bucket. Adaptive's bits differ from layer to layer. Not here: the kernels
-// (autograd/cpu/quantize.cpp), and how bits are chosen (bit_choice.h).
+// (autograd/cpu/quantize.cpp), and how bits are chosen (bit_choice.cpp).
 // Chapter 10; Markov et al. 2022, "CGX".
-#include "parallel/codecs/bit_choice.h"
 #include "parallel/codecs/codec.h"
 
 namespace plangrad::parallel {

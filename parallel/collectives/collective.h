@@ -1,5 +1,5 @@
-// Collectives: sums and gathers over the ranks of a group, as lists of exchanges; and pieces, the
-// messages that a list becomes in runs (collective_run.h) and simulations (simulation/meetings).
+// Collectives: sums and gathers over the ranks of a group, as lists of exchanges. Pieces: the
+// messages that a list becomes in runs (collective_run) and simulations (simulation/meetings).
 // Not here: how the bytes move (transport), and how a list is run.
 // Chapter 04; Patarasuk and Yuan 2009 (ring), Markov et al. 2022 (scatter-reduce-allgather).
 //

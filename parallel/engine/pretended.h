@@ -2,14 +2,14 @@
 // messages back until they would arrive over links that a run pretends to have. prolong_to: makes
 // computations last as long as on the devices that it pretends to have, by sleep, so that many
 // ranks on a few cores show the times of as many devices.
-// Not here: which devices (simulation/pretended.h), when messages arrive (simulation/links.h), and
+// Not here: which devices (simulation/machine.h), when messages arrive (simulation/links.h), and
 // the real way of the bytes, which is the inner transport's. Chapters 04 and 06.
 #pragma once
 
 #include <thread>
 
 #include "parallel/engine/engine.h"
-#include "parallel/simulation/pretended.h"
+#include "parallel/simulation/machine.h"
 #include "parallel/transports/transport.h"
 
 namespace plangrad::parallel {

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "parallel/session/session_rank.h"
-#include "parallel/simulation/pretended.h"
+#include "parallel/simulation/machine.h"
 
 namespace plangrad::parallel {
 

@@ -10,8 +10,7 @@
 
 #include "parallel/drawing/figure.h"
 #include "parallel/plan/fields.h"
-#include "parallel/simulation/meetings.h"
-#include "parallel/simulation/pretended.h"
+#include "parallel/simulation/machine.h"
 #include "parallel/simulation/simulate.h"
 #include "parallel/simulation/variants.h"
 #include "parallel/transports/launch.h"

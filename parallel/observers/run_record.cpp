@@ -6,7 +6,7 @@
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/version.h"
 #include "parallel/drawing/draw.h"
-#include "parallel/simulation/pretended.h"
+#include "parallel/simulation/machine.h"
 
 namespace plangrad::parallel {
 using nlohmann::json;

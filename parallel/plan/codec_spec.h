@@ -14,7 +14,7 @@ namespace plangrad::parallel {
 using autograd::Error;
 using autograd::text;
 
-struct BitOption;  // codecs/bit_choice.h
+struct BitOption;  // codecs/codec.h
 struct CodecKind;
 
 // [snippet spec]

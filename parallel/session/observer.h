@@ -33,9 +33,8 @@ struct Heard {
 
 /// Updates that ranks recorded, between which nothing changed what they keep in memory.
 struct RecordedUpdates {
-  std::string since;    ///< what changed it before them: "pruning after update 6"; empty: the start
-  Plan plan;            ///< as it ran; if messages decided the order, with the order that it had
-  bool driven = false;  ///< whether messages decided it
+  std::string since;  ///< what changed it before them: "pruning after update 6"; empty: the start
+  Plan plan;          ///< as it ran; if messages decided the order, with the order that it had
   Timeline timeline;
   std::vector<MemorySample> memory;
   /// In which the run goes on; null: every plan drains.

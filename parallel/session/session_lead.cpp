@@ -128,10 +128,8 @@ std::optional<RecordedUpdates> Lead::run_plan(const Train& train, const Plan& pl
   runs_ = false;
   if (!train.recorded) return std::nullopt;
   has_recorded_ = true;
-  const bool driven = plan.in_flight > 0;
   return RecordedUpdates{since_,
-                         driven ? plan_as_it_ran(plan, orders) : plan,
-                         driven,
+                         plan.in_flight > 0 ? plan_as_it_ran(plan, orders) : plan,
                          {plan.ranks(), merged(results).records},
                          std::move(memory),
                          endless};

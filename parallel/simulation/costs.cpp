@@ -5,7 +5,6 @@
 
 #include "parallel/plan/fields.h"
 #include "parallel/simulation/machine.h"
-#include "parallel/simulation/meetings.h"
 
 namespace plangrad::parallel {
 namespace {

@@ -62,13 +62,25 @@ Costs encoded(Costs costs, const Plan& plan, const char* weights_name = "weight_
 /// take no time.
 ///   forward, backward, step:  the stage's, times the rank's slowness
 ///   send, recv:  latency + bytes / bandwidth
-///   all-reduce, gather:  as long as the messages of their lists (meetings.h)
+///   all-reduce, gather:  as long as the messages of their lists (meetings.cpp)
 /// units:  seconds
 /// source: Patarasuk and Yuan 2009, section 3;  tutorial 04
 double duration(const Instruction& instruction, int rank, const Plan& plan, const Costs& costs);
 
 /// Bytes of the value that an instruction moves or reduces.
 std::int64_t bytes_of(const Instruction& instruction, const Costs& costs);
+/// What a rank sends in an instruction: `sends` messages, each 1 / chunks of the value, in
+/// `rounds`, of which each waits for the one before: those of the list, of at most pieces_in_flight
+/// sends.
+struct Sent {
+  std::int64_t sends = 0, chunks = 1, rounds = 1;
+};
+Sent sent_by(const Instruction& instruction, int rank, const Plan& plan, const Costs& costs);
+
+/// How long a sum or gather takes while nothing else uses its links.
+/// throws: Error if the plan is sharded, and the reduction has no part for each member
+double meeting_seconds(const Instruction& x, const Plan& plan, const Costs& costs);
+
 int host_of(int rank, const Costs& costs);
 /// The links that messages take: the machine's, or one for each ordered pair of ranks.
 Topology topology_of(const Costs& costs);

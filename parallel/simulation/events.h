@@ -14,7 +14,7 @@
 
 namespace plangrad::parallel {
 
-class MeetingRun;  // meetings.h
+class MeetingRun;  // meetings.cpp
 class Traffic;     // links.h
 
 /// An event is a computation, or a message with all its ends: a send and its recv, a reduction on

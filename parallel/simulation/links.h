@@ -1,6 +1,6 @@
 // Links: which links a message takes, who shares them with it, and when it arrives. Nothing here
 // knows a clock, so runs over pretended links and simulations find the same arrivals.
-// Not here: which machine has which links (machine.h), what sums and gathers send (meetings.h).
+// Not here: which machine has which links (machine.h), what sums and gathers send (meetings.cpp).
 // Chapters 04 and 06.
 #pragma once
 
@@ -85,7 +85,9 @@ class Traffic {
     double time;
     std::int64_t number;
     std::pair<int, int> ranks;  ///< from, to
-    friend auto operator<=>(const Arrival&, const Arrival&) = default;
+    friend bool operator<(const Arrival& a, const Arrival& b) {
+      return std::tie(a.time, a.number, a.ranks) < std::tie(b.time, b.number, b.ranks);
+    }
   };
 
   /// throws: Error as check() does

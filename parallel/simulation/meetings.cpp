@@ -1,7 +1,5 @@
 // The engine's rules (collective_run.h): a member sends in the order of its list, a few pieces at a
 // time, each once what it sends has arrived; arrivals are taken in that order, too. Chapter 04.
-#include "parallel/simulation/meetings.h"
-
 #include "parallel/simulation/events.h"
 #include "parallel/simulation/machine.h"
 
@@ -27,8 +25,7 @@ int sums_in(const Instruction& x, const Plan& plan) {
   return is_sum(x) ? plan.codec.kind().sums : 1;
 }
 
-}  // namespace
-
+/// The sum or gather of an instruction as one member of its group runs it.
 Collective list_of(const Instruction& x, const Plan& plan, const Costs& costs, int member) {
   const std::vector<int>& ranks = plan.groups[x.peer];
   const int members = static_cast<int>(ranks.size());
@@ -42,6 +39,46 @@ Collective list_of(const Instruction& x, const Plan& plan, const Costs& costs, i
     summing.how = fitted(summing.how, bytes_of(x, costs) / sums_in(x, plan), members);
   return all_reduce(summing, member, members);
 }
+
+}  // namespace
+
+/// The lists of a group's members, side by side.
+class MeetingRun {
+ public:
+  /// `number`: of its messages. The plan and the traffic must outlive it.
+  MeetingRun(const Instruction& x, const Plan& plan, const Costs& costs, Traffic& traffic,
+             int number);
+
+  void begin(double now);
+  /// One of its messages has arrived.
+  void arrive(const Traffic::Arrival& message);
+  bool is_over() const { return under_way_ == 0; }
+
+ private:
+  struct Send {
+    int to;
+    std::int64_t bytes;
+    std::size_t after;  // how many receives bring what it sends
+  };
+  struct Member {
+    std::vector<Send> sends = {};
+    std::vector<int> receives = {};  // senders
+    std::vector<int> arrived = {};   // by sender: messages that are not taken
+    std::size_t posted = 0, taken = 0;
+    int under_way = 0;
+  };
+
+  static void add(Member& member, const Collective& list, std::int64_t bytes, std::int64_t piece);
+  std::size_t place(int rank) const;
+  void post(std::size_t from, double now);
+  static void take(Member& member, std::size_t from);
+
+  const std::vector<int>& ranks_;
+  Traffic& traffic_;
+  const int number_;
+  std::vector<Member> members_;
+  int under_way_ = 0;
+};
 
 Sent sent_by(const Instruction& x, int rank, const Plan& plan, const Costs& costs) {
   if (!meets(x)) return {rounds(x, plan), 1, 1};

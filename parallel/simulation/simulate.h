@@ -4,10 +4,10 @@
 //
 // The room parallel/simulation says when a plan's instructions would run, and what follows from
 // when they ran, measured or simulated:
-// costs.h        what computations and messages cost; pretended.h: what a run pretends they cost
+// costs.h        what computations and messages cost; machine.h: machines, real and pretended
 // simulate.cpp   what waits for what, as a graph walked once
 // events.h       what waits for what, and the order of cells in message-driven plans
-// meetings.h     sums, message by message, and when events end; links.h: the links that they share
+// meetings.cpp   sums, message by message, and when events end; links.h: the links that they share
 // variants.h     plans that are endless or broken, or whose ranks had cores of their own
 // time_steps.h   what is alive and sent, as time goes by
 // breakdown.h    what waited for what, where a timeline's time goes, and its critical path

@@ -46,7 +46,7 @@ Costs costs_of(const Plan& plan) {
 
 /// Recorded updates that ran exactly as simulated, with memory that changes at each record.
 RecordedUpdates recorded_of(const Plan& plan) {
-  RecordedUpdates recorded{"", plan, false, simulate(verify(plan), costs_of(plan)), {}};
+  RecordedUpdates recorded{"", plan, simulate(verify(plan), costs_of(plan)), {}};
   std::erase_if(recorded.timeline.records, [](const Record& x) { return drops(x.instruction); });
   for (const Record& record : recorded.timeline.records)
     for (const char* category : {"weights", "activations"})

@@ -1,5 +1,5 @@
 // The choice of bits against brute force, its guarantees, and cases whose answers are known.
-#include "parallel/codecs/bit_choice.h"
+#include "parallel/codecs/codec.h"
 
 #include <cmath>
 #include <limits>

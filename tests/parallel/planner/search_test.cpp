@@ -6,7 +6,6 @@
 
 #include "nn/checkpoint/file.h"
 #include "nn/models/gpt.h"
-#include "parallel/simulation/meetings.h"
 #include "parallel/simulation/simulate.h"
 #include "sparse/pruning.h"
 #include "tests/catch.h"

@@ -1,6 +1,6 @@
 // Pretended devices: which computations they have times for, and what the simulator is told.
 // Not here: runs on them (tests/parallel/engine/pretended_time_test.cpp). Chapter 06.
-#include "parallel/simulation/pretended.h"
+#include "parallel/simulation/machine.h"
 
 #include "parallel/schedules/schedule.h"
 #include "parallel/simulation/simulate.h"

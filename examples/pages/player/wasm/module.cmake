@@ -27,7 +27,7 @@ if(PLAYER)
       list(FILTER sources INCLUDE REGEX
            "/(bit_choice|low_rank|plain|power_sgd|quantize|register|sparse|streaming_pca)\\.cpp$")
     elseif(folder STREQUAL "parallel/collectives")  # lists, not what runs them
-      list(FILTER sources INCLUDE REGEX "/(collective|pieces)\\.cpp$")
+      list(FILTER sources INCLUDE REGEX "/collective\\.cpp$")
     elseif(folder STREQUAL "parallel/drawing")
       list(FILTER sources INCLUDE REGEX "/(figure|palette)\\.cpp$")
     elseif(folder STREQUAL module_code)
