@@ -236,12 +236,6 @@ Json SearchFlags::run() const {
   SearchFlags flags = *this;
   const Search search = search_of(flags);
   const auto& [model, machine, settings, run, data] = search;
-  const Topology& links = machine.topology;
-  PG_CHECK(links.devices_per_host == 0 || flags.devices <= links.devices_per_host ||
-               std::ranges::any_of(
-                   links.links, [](Reach r) { return r >= Reach::bus; }, &Link::reach),
-           machine.name, " has one host of ", links.devices_per_host, " devices, and no link to ",
-           "another: use --devices of at most as many, or a machine with a link \"of a host\"");
   Evaluation evaluation(model, machine, settings, run);
   const Space space{.schedules = schedules,
                     .codecs = codecs,

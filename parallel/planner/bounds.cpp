@@ -3,6 +3,7 @@
 // Not here: how long it takes (evaluation.cpp).
 // Chapter 16.
 #include <algorithm>
+#include <limits>
 
 #include "parallel/planner/evaluation.h"
 
@@ -15,12 +16,8 @@ static Layout without_replicas(Layout layout) {
   return layout;
 }
 
-double Evaluation::bound(const Candidate& candidate) {
-  return bound(candidate, std::vector<double>(candidate.layout.stages, 0));
-}
-
-/// messages: seconds from each stage to the next, alone
-double Evaluation::bound(const Candidate& candidate, const std::vector<double>& messages) {
+double Evaluation::bound(const Candidate& candidate, std::vector<double> messages) {
+  messages.resize(candidate.layout.stages, 0);
   const std::vector<StageSeconds>& seconds = stages(candidate).seconds;
   const Sums& sums = this->sums(candidate);
   const Layout& layout = candidate.layout;
@@ -28,9 +25,8 @@ double Evaluation::bound(const Candidate& candidate, const std::vector<double>& 
   const auto update = [&](int stage) { return seconds[stage].update / shards(layout); };
   const auto finish = [&](int stage) { return sums.reduce[stage] + update(stage); };
   const auto renew = [&](int stage) { return finish(stage) + sums.gather[stage]; };
-  const auto [overlaps, splits, keeps_one] = traits(candidate);
+  const auto [overlaps, splits, keeps_one, drifts] = traits(candidate);
   const bool is_tied = last + 1 < std::ssize(sums.reduce);
-  const bool drifts = find_schedule(candidate.schedule).drifts;
   std::vector<double> before(layout.stages + 1, 0), after(layout.stages + 1, 0);
   for (int stage = 0; stage <= last; ++stage) {
     const StageSeconds& each = seconds[stage];
@@ -41,7 +37,7 @@ double Evaluation::bound(const Candidate& candidate, const std::vector<double>& 
   for (int rank = 0; rank < candidate.depth(); ++rank) {
     double work = 0, parts = 0;  // parts: W, which may come when all else is done
     double updates = 0, reduce = 0, gather = 0, shortest = endless, least = endless, forward = 0;
-    int first = last, at_end = 0;
+    int first = last;
     for (int stage : layout.stages_of(rank)) {
       const StageSeconds& each = seconds[stage];
       work += passes * (each.forward + (splits ? each.input_part : each.backward));
@@ -56,7 +52,6 @@ double Evaluation::bound(const Candidate& candidate, const std::vector<double>& 
       least = std::min(least, sums.reduce[stage]);
       forward += each.forward;
       first = std::min(first, stage);
-      at_end = std::max(at_end, stage);
     }
     if (overlaps) {
       // A gather follows its step, which comes right before what reads its weights. If that is the
@@ -74,7 +69,7 @@ double Evaluation::bound(const Candidate& candidate, const std::vector<double>& 
         gathers *= 2 * passes;
         tail += passes * (sums.gather[0] + sums.gather[last]);
       } else {
-        tail = std::max(tail, gather + (first == at_end ? shortest : least));
+        tail = std::max(tail, least + gather);
       }
       most = std::max({most, before[first] + work + parts + tail, reduce + gathers});
     }
@@ -84,12 +79,57 @@ double Evaluation::bound(const Candidate& candidate, const std::vector<double>& 
       most = std::max(most, before[first] + work + after[first] +
                                 std::max(renew(0), is_tied && !overlaps ? renew(last + 1) : 0));
   }
-  // With one version, the last stage's next backward waits for the tied sum, and so for stage 0.
-  if (overlaps && keeps_one && last > 0 && is_tied)
-    most =
-        std::max(most, after[last] + finish(last + 1) +
-                           passes * (splits ? seconds[last].input_part : seconds[last].backward) +
-                           (passes - 1) * seconds[last].forward);
+  return most;
+}
+
+/// The most microbatches between forward and backward on the first stage; 0: not known.
+int Evaluation::most_in_flight(const Candidate& candidate) {
+  if (candidate.depth() == 1) return 1;
+  const int most = in_flight(candidate).first;
+  return traits(candidate).overlaps ? most : std::min(most, candidate.layout.microbatches);
+}
+
+/// Adds what a rank's row does with one stage.
+///   flushes: an update's microbatches end before those of the next begin
+void Evaluation::InFlight::add(const Row& row, int stage, int per_update, bool flushes) {
+  constexpr int unknown = std::numeric_limits<int>::max();
+  int now = 0, at_most = 0, at_least = unknown, since = unknown, update = -1;
+  for (const Instruction& x : row) {
+    if (x.stage != stage || !uses_weights(x) || x.what == Value::weight_part) continue;
+    if (x.op != Op::forward) {
+      since = std::min(since, --now);
+      continue;
+    }
+    const int next = flushes ? x.micro / per_update : 0;
+    if (next == update) at_least = std::min(at_least, since);
+    update = next, since = unknown;
+    at_most = std::max(at_most, ++now);
+  }
+  if (stage == 0) first += at_most;
+  most.push_back(at_most);
+  ahead.push_back(at_least == unknown ? 0 : at_least);
+}
+
+/// Seconds that the microbatches of an update take at least to pass stages s to t back and forth.
+/// Stage s begins a forward when fewer than K before it have no backward yet, and stage t a
+/// backward when it is A forwards ahead. So K - A microbatches take the way from s to t and back.
+/// Where updates flush, one microbatch's whole way is not among it.
+double Evaluation::passing(const Candidate& candidate, const std::vector<double>& messages) {
+  const InFlight& order = in_flight(candidate);
+  const int micros = candidate.layout.microbatches, stages = candidate.layout.stages;
+  const std::vector<StageSeconds>& seconds = this->stages(candidate).seconds;
+  const Traits& traits = this->traits(candidate);
+  double most = 0;
+  for (int s = 0; s < stages && candidate.layout.chunks == 1 && !order.most.empty(); ++s) {
+    double way = 0;
+    for (int t = s; t < stages; ++t) {
+      way += seconds[t].forward + (traits.splits ? seconds[t].input_part : seconds[t].backward);
+      const int held = order.most[s], shift = held - order.ahead[t];
+      const int rounds = micros > held ? (micros - 1 - held) / shift + 1 : 0;
+      most = std::max(most, way * (traits.flushes() ? rounds : 1.0 * micros / shift));
+      way += 2 * messages[t];
+    }
+  }
   return most;
 }
 
@@ -141,41 +181,36 @@ double Evaluation::bound_with_messages(const Candidate& candidate) {
       if (link.reach == Reach::card && layout.copies() == 1)
         most = std::max(most, (bytes + (link.one_way ? loads[{place.first, !place.second}] : 0)) /
                                   link.bandwidth);
-  const int in_flight = most_in_flight(candidate);
-  return in_flight == 0 ? most : std::max(most, micros * latency / in_flight);
+  if (const int first = most_in_flight(candidate); first > 0)
+    most = std::max(most, micros * latency / first);
+  double passes = passing(candidate, messages);
+  if (traits(candidate).flushes() && layout.stages == candidate.depth())
+    passes += latency + sums.reduce[0] + stages.seconds[0].update / shards(layout);
+  return std::max(most, passes);
 }
 
-/// The most microbatches between forward and backward on the first stage: a row's order says it, or
-/// the limit of a row without order. A plan of few microbatches has all that a longer one has, if
-/// ranks hold one stage. Where updates overlap, those of several are counted. 0: not known.
-int Evaluation::most_in_flight(const Candidate& candidate) {
+/// What the order of rows says of each stage, from a plan of few microbatches, which has all that a
+/// longer one has, if ranks hold one stage. Where updates overlap, those of several are counted.
+/// Empty lists: not known.
+const Evaluation::InFlight& Evaluation::in_flight(const Candidate& candidate) {
   const int depth = candidate.depth(), micros = candidate.layout.microbatches;
-  if (depth == 1) return 1;
   Layout small = without_replicas(candidate.layout);
   const bool overlaps = traits(candidate).overlaps;
   small.microbatches = small.chunks > 1 ? micros : 2 * depth + 2;
-  if (small.chunks > 1 && micros > 4 * depth) return 0;
   if (overlaps) small.microbatches = std::min(small.microbatches, micros);
   small.steps = overlaps ? 2 + (2 * depth + 2) / small.microbatches : 1;
-  const int most_in_all = overlaps ? most_microbatches : micros;
   const auto [place, is_new] =
       in_flight_.try_emplace({candidate.schedule, small.stages, depth, small.microbatches});
-  if (!is_new) return std::min(place->second, most_in_all);
+  InFlight& found = place->second;
+  if (!is_new || (small.chunks > 1 && micros > 4 * depth)) return found;
   const Plan plan = make_plan(candidate.schedule, small);
-  int sum = 0;
-  for (const Row& row : plan.rows) {
-    int now = 0, most = 0;
-    for (const Instruction& x : row) {
-      if (x.stage != 0 || !uses_weights(x) || x.what == Value::weight_part) continue;
-      now += x.op == Op::forward ? 1 : -1;
-      most = std::max(most, now);
-    }
-    sum += most;
-  }
-  if (plan.in_flight > 0) sum = plan.in_flight;
-  if (sum >= small.steps * small.microbatches) sum = most_microbatches;
-  place->second = sum;
-  return std::min(sum, most_in_all);
+  for (int rank = 0; rank < plan.ranks(); ++rank)
+    found.add(plan.rows[rank], small.chunks == 1 ? rank : 0, plan.per_step,
+              traits(candidate).flushes());
+  if (plan.in_flight > 0) found = {plan.in_flight};  // rows have no order
+  if (found.first >= small.steps * small.microbatches)
+    found.first = std::numeric_limits<int>::max();
+  return found;
 }
 
 double Evaluation::least_bytes(const Candidate& candidate) {
@@ -219,6 +254,7 @@ const Evaluation::Traits& Evaluation::traits(const Candidate& candidate) {
     traits.keeps_one = plan.kept(0) == 1;
     return simulate_unverified(plan, Costs()).makespan();
   };
+  traits.drifts = find_schedule(candidate.schedule).drifts;
   traits.overlaps = seconds(3) - seconds(2) < (1 - 1e-9) * seconds(1);
   return traits;
 }

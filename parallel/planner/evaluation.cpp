@@ -10,22 +10,27 @@
 #include "parallel/engine/training.h"
 
 namespace plangrad::parallel {
-namespace {
 
-TimeParts& add(TimeParts& sum, const TimeParts& parts, double factor) {
+static void add(TimeParts& sum, const TimeParts& parts, double factor) {
   for (auto part :
        {&TimeParts::compute, &TimeParts::update, &TimeParts::waiting, &TimeParts::point_to_point,
         &TimeParts::collective, &TimeParts::forward, &TimeParts::other})
     sum.*part += factor * parts.*part;
-  return sum;
 }
-
-}  // namespace
 
 Evaluation::Evaluation(const PlannedModel& model, const Machine& machine,
                        const CostSettings& settings, const std::optional<MeasuredSeconds>& run)
     : model_(model), machine_(machine), settings_(settings), run_(run) {
   check(machine_.topology);
+}
+
+void Evaluation::check_links(int devices) const {
+  const Topology& links = machine_.topology;
+  const auto leaves = [](const Link& link) { return link.reach >= Reach::bus; };
+  PG_CHECK(links.devices_per_host == 0 || devices <= links.devices_per_host ||
+               std::ranges::any_of(links.links, leaves),
+           machine_.name, " has one host of ", links.devices_per_host, " devices, and no link to ",
+           "another: use --devices of at most as many, or a machine with a link \"of a host\"");
 }
 
 bool Evaluation::has_packings(const Candidate& candidate) const {
@@ -57,11 +62,11 @@ Evaluation::Stages Evaluation::stages(int count, const CostSettings& settings) {
 }
 
 const Evaluation::Stages& Evaluation::stages(const Candidate& candidate) {
-  CostSettings settings = settings_of(candidate);
   const int count = candidate.layout.stages;
-  const auto key = std::tuple(count, settings.examples, settings.recompute_layers,
-                              candidate.by_seconds, settings.pruned);
+  const auto key = std::tuple(count, candidate.examples, candidate.layout.recompute && count == 1,
+                              candidate.by_seconds, candidate.pruned);
   if (const auto found = stages_.find(key); found != stages_.end()) return found->second;
+  CostSettings settings = settings_of(candidate);
   if (candidate.by_seconds) settings.cuts = cuts(candidate);
   return stages_.emplace(key, stages(count, settings)).first->second;
 }

@@ -60,6 +60,8 @@ class Evaluation {
   Evaluation(const PlannedModel& model, const Machine& machine, const CostSettings& settings,
              const std::optional<MeasuredSeconds>& run = {});
 
+  /// throws: Error if the machine has no links between as many hosts as these devices need
+  void check_links(int devices) const;
   /// Whether it matters which ranks of a candidate are side by side.
   bool has_packings(const Candidate& candidate) const;
   /// Whether ranks add up gradients of a stage that several have.
@@ -67,8 +69,9 @@ class Evaluation {
   /// The cuts, as in Layout. Those by seconds are empty if the usual ones take as long.
   std::vector<double> cuts(const Candidate& candidate);
   /// Seconds that an update takes at least: the busiest rank's work, what must precede and follow
-  /// it in a pipeline that drains, and an update with its sum. No message is exposed.
-  double bound(const Candidate& candidate);
+  /// it in a pipeline that drains, and an update with its sum.
+  ///   messages: seconds from each stage to the next, alone; empty: none
+  double bound(const Candidate& candidate, std::vector<double> messages = {});
   /// A bound that also knows messages: a host's card must carry them and sums, and of K
   /// microbatches that are between their forward and their backward on the first stage at once each
   /// takes at least L, so that m of them take at least m L / K. It takes longer, as K is counted in
@@ -115,10 +118,23 @@ class Evaluation {
     bool overlaps = false;   ///< one more update takes less than the first
     bool splits = false;     ///< backwards have two parts
     bool keeps_one = false;  ///< version of the weights
+    bool drifts = false;     ///< backwards read newer ones than their forwards
+    /// Whether an update's first forward waits for the update before it.
+    bool flushes() const { return !overlaps || (keeps_one && !drifts); }
   };
   const Traits& traits(const Candidate& candidate);
-  double bound(const Candidate& candidate, const std::vector<double>& messages);
+  /// Microbatches between their forward and their backward, as the order of rows has them.
+  struct InFlight {
+    void add(const Row& row, int stage, int per_update, bool flushes);
+    int first = 0;               ///< the most on the first stage, on all ranks that have it
+    std::vector<int> most = {};  ///< by rank
+    std::vector<int> ahead =
+        {};  ///< by rank: the forwards after its own, at least, that a backward
+             ///< follows while there are more
+  };
+  const InFlight& in_flight(const Candidate& candidate);
   int most_in_flight(const Candidate& candidate);
+  double passing(const Candidate& candidate, const std::vector<double>& messages);
   /// Sums and gathers over replicas.
   struct Sums {
     AllReduce how = AllReduce::scatter_reduce;
@@ -153,11 +169,12 @@ class Evaluation {
   std::map<std::tuple<int, int, double>, std::vector<double>> cuts_;
   std::map<std::string, Traits> traits_;  // by schedule
   // By schedule, stages, depth and microbatches.
-  std::map<std::tuple<std::string, int, int, int>, int> in_flight_;
-  // By cuts, width, depth, packing, whether in parts, placement, share that is pruned, and codec.
-  std::map<std::tuple<std::vector<double>, int, int, Packing, bool, std::optional<Placement>,
-                      double, std::string>,
-           Sums>
+  std::map<std::tuple<std::string, int, int, int>, InFlight> in_flight_;
+  // By stages, the examples by whose seconds they are cut, width, depth, packing, whether in parts,
+  // placement, share that is pruned, and codec.
+  std::map<
+      std::tuple<int, int, int, int, Packing, bool, std::optional<Placement>, double, std::string>,
+      Sums>
       sums_;
   std::map<std::tuple<std::vector<int>, AllReduce, ListMaker>, SumSeconds>
       group_seconds_;  // by hosts of the members, counted from the first one's

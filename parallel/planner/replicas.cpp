@@ -58,8 +58,9 @@ Evaluation::Sums Evaluation::fastest_sums(const Candidate& candidate) {
 const Evaluation::Sums& Evaluation::sums(const Candidate& candidate) {
   const Layout& layout = candidate.layout;
   const auto [place, is_new] =
-      sums_.try_emplace({cuts(candidate), layout.width, candidate.depth(), candidate.packing,
-                         layout.zero > 0, layout.placement, candidate.pruned, print(layout.codec)});
+      sums_.try_emplace({layout.stages, candidate.by_seconds ? candidate.examples : 0, layout.width,
+                         candidate.depth(), candidate.packing, layout.zero > 0, layout.placement,
+                         candidate.pruned, print(layout.codec)});
   if (is_new) place->second = fastest_sums(candidate);
   return place->second;
 }
@@ -140,7 +141,8 @@ Plan Evaluation::replica_plan(const Candidate& candidate, Layout layout) {
 }
 
 /// Gives partners their devices: of the next replica, or where sums leave the host, on a host of
-/// its own. Sums and gathers of two ranks get as many bytes as take as long as those of all ranks.
+/// its own. The sum of a rank and its partner stands for that of all ranks: in place of its own
+/// bytes it has those that take two ranks as many seconds on their slowest link.
 void Evaluation::add_partners(Costs& costs, Topology& links, const Candidate& candidate) {
   const Sums& sums = this->sums(candidate);
   const Replicas replicas = replicas_of(candidate);

@@ -107,6 +107,7 @@ void add_batches(Evaluation& evaluation, Candidate each, int replicas, int batch
 
 std::vector<Candidate> candidates(Evaluation& evaluation, int layers, int devices, int batch,
                                   const Space& space) {
+  evaluation.check_links(devices);
   std::vector<Candidate> all;
   for (const Schedule* schedule : schedules_of(space)) {
     const int whole = schedule->chunks == 0 ? 1 : devices;  // the most ranks of a replica
