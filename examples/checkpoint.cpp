@@ -91,6 +91,23 @@ bool verify(const fs::path& run) {
   return intact;
 }
 
+/// Prints the checkpoints of a run, the newest first, without reading their tensors.
+void list(const fs::path& run) {
+  const fs::path folder = checkpoint_of(run);
+  if (manifests_of(folder).empty()) newest(run);  // throws, and says why
+  for (const std::string& name : manifests_of(folder)) try {
+      const plangrad::nn::Manifest manifest = plangrad::nn::read_manifest(folder, name);
+      double bytes = 0;
+      for (const plangrad::nn::CheckpointFile& file : manifest.files)
+        bytes += static_cast<double>(file.bytes);
+      std::cout << text("update ", manifest.step, ": ", name, ", ", bytes_in_words(bytes), " in ",
+                        manifest.files.size(), manifest.files.size() == 1 ? " file" : " files")
+                << '\n';
+    } catch (const Error& error) {
+      std::cout << printable(text(name, ": NOT READ: ", error.what())) << '\n';
+    }
+}
+
 void show(const fs::path& run) {
   const Checkpoint checkpoint = newest(run);
   auto known = [](const std::string& value) { return value.empty() ? "not known" : value; };
@@ -185,6 +202,10 @@ int main(int argc, char** argv) {
                                "Reads all bytes of a folder's checkpoints and compares their "
                                "checksums; ends with status 1 if one is damaged.",
                                "checkpoint verify runs/mine");
+  CLI::App* listed = command("list",
+                             "Names the updates of a folder's checkpoints, from which train_gpt "
+                             "--resume DIR --at UPDATE continues.",
+                             "checkpoint list runs/mine");
   CLI::App* shown = command("show", "Prints what the newest checkpoint of a folder holds.",
                             "checkpoint show runs/mine");
   CLI::App* compared = command("diff",
@@ -200,9 +221,10 @@ int main(int argc, char** argv) {
   return run_program(app, [&] {
     app.parse(argc, argv);
     if (app.get_subcommands().empty())
-      throw UsageError("no command given: use verify, show, diff or export");
+      throw UsageError("no command given: use verify, list, show, diff or export");
     if (*verified) return verify(one) ? 0 : 1;
     if (*compared) return diff(one, two) ? 1 : 0;
+    if (*listed) list(one);
     if (*shown) show(one);
     if (*exported) export_to(two, one);
     return 0;

@@ -24,16 +24,20 @@ TextData load(const GptRun& run) {
   return data;
 }
 
+DataChecksums checksums_of(const TextData& data) {
+  return {data.training.checksum(), data.validation.checksum()};
+}
+
 /// Checks that what only the checkpoint names is what the run began with: a stranger who made it
 /// can name any file, but does not know its checksum, unless the text is so short that it can be
 /// guessed.
 void check_resume(const GptRun& run, const TextData& data) {
-  const nlohmann::json before = run.resume.empty() ? nlohmann::json() : run.resumed().run();
-  PG_CHECK(
-      run.resume.empty() || before.value("vocabulary", nlohmann::json()) == vocabulary_of(data),
-      "--resume: the data's vocabulary is not the run's; give the same --data and --vocab as ",
-      "before");
-  if (run.saved_files.contains("--validation")) {
+  const nlohmann::json before = run.resumed ? run.resumed_run() : nlohmann::json();
+  PG_CHECK(!run.resumed || before.value("vocabulary", nlohmann::json()) == vocabulary_of(data),
+           "--resume: the data's vocabulary is not the run's; give the same --data and --vocab as ",
+           "before");
+  const bool is_named = run.saved_files.contains("--validation");
+  if (is_named) {
     const nlohmann::json known = before.value("validation", nlohmann::json());
     const std::string file = run.validation.string();
     PG_CHECK(known == data.validation.checksum(), "--resume: ",
@@ -41,7 +45,7 @@ void check_resume(const GptRun& run, const TextData& data) {
                              : file + " is not the text that the run was validated on",
              "; give --validation ", file, " to use this one from now on");
   }
-  check_resume(run, nlohmann::json(data.training.checksum()));
+  check_resume(run, checksums_of(data), /*other_validation*/ !run.validation.empty());
 }
 
 RunSettings settings_of(const GptRun& run, const GptConfig& model, const TextData& data,
@@ -49,11 +53,10 @@ RunSettings settings_of(const GptRun& run, const GptConfig& model, const TextDat
   const std::string sizes = text("a vocabulary of ", model.vocabulary, ", ", data.training.size(),
                                  " tokens to train on, ", data.validation.size(), " to validate");
   RunSettings settings = session_settings(run, layout, training, {{"model", to_json(model)}},
-                                          data.training.checksum(), sizes);
+                                          checksums_of(data), sizes);
   settings.observed.units_per_step = layout.rows_per_step() * model.context;
   settings.observed.flops_per_unit = gpt_flops_per_token(model, model.context);
   if (data.vocabulary) settings.run["vocabulary"] = vocabulary_of(data);
-  if (!run.validation.empty()) settings.run["validation"] = data.validation.checksum();
   // The export of an earlier run in this folder belongs to its weights, which are gone now.
   settings.observed.saved.push_back(remove_export);
   return settings;

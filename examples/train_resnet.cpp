@@ -23,8 +23,9 @@ RunSettings settings_of(const ResnetRun& run, const ImageData& data, const RunLa
                         const Training& training) {
   const std::string sizes = text(data.training.size(), " images of ", data.training.classes(),
                                  " classes to train on, ", data.validation.size(), " to validate");
-  RunSettings settings = session_settings(run, layout, training, nlohmann::json::object(),
-                                          data.training.checksum(), sizes);
+  RunSettings settings =
+      session_settings(run, layout, training, nlohmann::json::object(),
+                       {data.training.checksum(), data.validation.checksum()}, sizes);
   settings.observed.unit = run.examples;
   settings.observed.units_per_step = layout.rows_per_step();
   settings.observed.flops_per_unit = flops_per_image(training.model);
@@ -36,7 +37,7 @@ ReadyRun prepare(const ResnetRun& run, int started) {
   const auto data = std::make_shared<const ImageData>(load_image_data(run.data.string()));
   PG_CHECK(layout.rows_per_step() <= data->training.size(), "--batch ", run.batch, ": there are ",
            data->training.size(), " images to train on; use a smaller batch");
-  check_resume(run, data->training.checksum());
+  check_resume(run, {data->training.checksum(), data->validation.checksum()});
   Training training = layout.training(run.model(data->training));
   training.optimizer = run.make_optimizer();
   training.count_accuracy = true;

@@ -12,6 +12,7 @@
 #include "examples/programs/plan_flags.h"
 #include "examples/programs/program.h"
 #include "parallel/schedules/schedule.h"
+#include "parallel/session/observer.h"
 
 namespace plangrad::examples {
 
@@ -243,7 +244,7 @@ int ElasticRun::next_border() const {
     int own = earliest;
     for (const char* every : {"--save-every", "--evaluate-every"})
       if (const int n = flags_.value(every, 0); n > 0) {
-        const int next = (earliest + n - 1) / n * n;
+        const int next = parallel::next_multiple(n, earliest - 1);
         own = own == earliest ? next : std::min(own, next);
       }
     border = std::min(border, own);

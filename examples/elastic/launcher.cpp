@@ -22,6 +22,7 @@
 #include "examples/programs/stop_signals.h"
 #include "nn/checkpoint/checkpoint.h"
 #include "nn/checkpoint/file.h"
+#include "parallel/session/observer.h"
 
 namespace plangrad::examples {
 
@@ -52,7 +53,7 @@ int ranks_of(const parallel::PlanSpec& request) try {
 /// The flags of the newest checkpoint of a run; none if there is none.
 json flags_in(const fs::path& run) try {
   const fs::path folder = run / "checkpoint";
-  return nn::Checkpoint(folder, nn::find_intact(folder).manifest).run().at("flags");
+  return nn::find_intact(folder).checkpoint->run().at("flags");
 } catch (const std::exception&) {
   return json::object();
 }
@@ -154,7 +155,7 @@ bool Launcher::is_complete() const { return steps() > 0 && saved() >= steps(); }
 /// the second border have lines, and no save is there, the first one has failed. The last save has
 /// failed if the run ends after its last update, and by no signal. The next one fails without room.
 bool Launcher::can_save(int status) const {
-  const int second_border = (saved() / options_.every + 2) * options_.every;
+  const std::int64_t second_border = (saved() / options_.every + std::int64_t{2}) * options_.every;
   return has_room(memory_.path()) && done() <= second_border &&
          (status >= by_signal || steps() == 0 || done() < steps());
 }
@@ -163,7 +164,7 @@ bool Launcher::can_save(int status) const {
 /// end of a plan; no plan goes beyond the next save.
 void Launcher::note_loss(int status) {
   const int newest = saved_in(memory_.path());
-  const int border = (done() / options_.every + 1) * options_.every;
+  const int border = parallel::next_multiple(options_.every, done());
   const int again = (steps() > 0 ? std::min(border, steps()) : border) - saved();
   if (newest > saved_) news_.clear();  // the metrics have it
   vain_ = newest > saved_ ? 0 : vain_ + 1;
@@ -202,6 +203,10 @@ int Launcher::end(int status) {
 /// can't save. A rank that is lost when all is done costs nothing.
 std::optional<int> Launcher::last_status(int status) const {
   if (status == misused) return misused;
+  if (status == diverged) {
+    std::cerr << "elastic: the run diverged, as another start would: see the lines above\n";
+    return status;
+  }
   if (is_complete()) {
     std::cerr << text("elastic: the run ended with status ", status, " when all its ", steps(),
                       " updates were saved; what follows them (validation, report, huggingface/) ",

@@ -135,6 +135,9 @@ void Rescuer::failed(SessionRank& rank) noexcept try {
 } catch (const RankLost&) {  // its memory is gone
 } catch (const WrongState&) {
   rescue_->forbid("some weights are wrong");
+} catch (const Diverged&) {
+  rescue_->add_divergence();
+  rescue_->add_remains_of(rank);
 } catch (...) {
   rescue_->add_remains_of(rank);
 }
@@ -145,6 +148,11 @@ void Rescue::add_remains_of(SessionRank& rank) try {
   remains_.push_back(std::move(remains));
 } catch (const std::exception& error) {  // the rank throws the error that brought it here
   forbid(error.what());
+}
+
+void Rescue::add_divergence() {
+  std::lock_guard lock(mutex_);
+  diverged_ = true;
 }
 
 void Rescue::forbid(const std::string& why) {
@@ -182,19 +190,22 @@ std::string Rescue::save(const RescueSettings& settings, const LearningRate& rat
   for (const Remains& rank : remains_)
     for (const auto& [stage, left] : rank.stages) updates.insert(left.update);
   if (updates.empty() || *updates.rbegin() == remains_.front().first) return "";
-  const fs::path out = settings.out;
+  const fs::path out = settings.scope.out;
   const int before = newest_save(out);
-  if (const std::string id = saved_in(out).run_id; !id.empty() && id != remains_.front().run_id)
-    return text("the last updates are lost, as ", out.string(),
+  const bool aside = diverged_ && before > 0;
+  const fs::path to = aside ? out / "diverged" : out;
+  if (const std::string id = saved_in(to).run_id; !id.empty() && id != remains_.front().run_id)
+    return text("the last updates are lost, as ", to.string(),
                 " holds another run, which stays; save earlier with --save-every");
-  const std::string go_on = text("; continue with --resume ", out.string());
+  const std::string go_on = how_to_go_on(out, before);
   std::string problem;
   for (auto update = updates.rbegin(); update != updates.rend() && *update > before; ++update) try {
       problem = problem_at(*update);
       if (!problem.empty()) continue;
-      commit(*update, settings, rate);
+      commit(*update, to, settings, rate);
       const std::string& codecs = remains_.front().left_out;
-      return text("update ", *update, " is saved, as all its weights are still here",
+      return text("update ", *update, " is saved", aside ? " aside, in " + to.string() : "",
+                  ", as all its weights are still here",
                   codecs.empty() ? "" : text(", but not what ", codecs, " left out of messages"),
                   go_on);
     } catch (const std::exception& error) {
@@ -206,6 +217,14 @@ std::string Rescue::save(const RescueSettings& settings, const LearningRate& rat
                          : "nothing was saved before");
 }
 
+/// Weights that the run has diverged from may have grown wrong before they were saved.
+///   before: the newest update that is saved in `out`
+std::string Rescue::how_to_go_on(const fs::path& out, int before) const {
+  if (!diverged_ || before == 0) return text("; continue with --resume ", out.string());
+  return text("; the run diverged, so go back: --resume ", out.string(), " continues from update ",
+              before, ", and --at from an older one that checkpoint list ", out.string(), " names");
+}
+
 int Rescue::newest_save(const fs::path& out) const {
   const Saved saved = saved_in(out);
   return remains_.empty() || saved.run_id != remains_.front().run_id ? 0 : saved.update;
@@ -215,7 +234,7 @@ int Rescue::newest_save(const fs::path& out) const {
 /// updates of which no rank that is left knows the loss.
 std::vector<json> Rescue::lines_until(int update, const RescueSettings& settings,
                                       const LearningRate& rate) const {
-  std::vector<json> lines = lines_so_far(settings.out, update);
+  std::vector<json> lines = lines_so_far(settings.scope.out, update);
   std::vector<RunResult> results;
   for (const Remains& rank : remains_) results.push_back(rank.results);
   const RunResult world = merged(results);
@@ -239,10 +258,11 @@ std::vector<json> Rescue::lines_until(int update, const RescueSettings& settings
   return lines;
 }
 
-void Rescue::commit(int update, const RescueSettings& settings, const LearningRate& rate) const {
-  ThreadsWorld alone(1);
-  const fs::path out = settings.out, folder = out / "checkpoint";
-  const FolderClaim claim(alone.transport(0), out, settings.timeout);
+void Rescue::commit(int update, const fs::path& out, const RescueSettings& settings,
+                    const LearningRate& rate) const {
+  const fs::path folder = out / "checkpoint";
+  const bool is_locked = settings.scope.lock && out == settings.scope.out;
+  const auto lock = is_locked ? settings.scope.lock : std::make_shared<FolderLock>(out);
   MetricFiles lines(out, settings.unit, lines_until(update, settings, rate));
   const SaveMark mark(update, remains_.front().run_id);
   std::vector<CheckpointFile> files;
@@ -261,7 +281,9 @@ void Rescue::commit(int update, const RescueSettings& settings, const LearningRa
   json run = remains_.front().run;
   run["metrics"] = lines.written();
   nn::sync_to_disk(lines.path());
-  commit_checkpoint(folder, mark, run, files, {std::max(2, settings.keep)});
+  commit_checkpoint(
+      folder, mark, run, files,
+      {.count = std::max(2, settings.scope.keep), .given_up = settings.scope.given_up});
   lines.replace_earlier();
 }
 

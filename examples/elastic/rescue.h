@@ -39,9 +39,7 @@ Remains remains_of(SessionRank& rank);
 
 /// The folder to which an update is rescued, and the form of its lines.
 struct RescueSettings {
-  std::filesystem::path out;
-  int keep = 2;
-  double timeout = 60;
+  SessionScope scope;
   std::string unit = "tokens";
   std::int64_t units_per_step = 0;
 };
@@ -51,12 +49,15 @@ class Rescue {
  public:
   /// Adds the state of a rank; if it can't be read, nothing is saved.
   void add_remains_of(SessionRank& rank);
+  /// Says that the run diverged: beside an earlier save, the last update goes to the folder
+  /// diverged/, where it takes the place of nothing.
+  void add_divergence();
+  bool diverged() const { return diverged_; }
   /// Forbids to save anything.
   ///   why: ends "the last updates are not saved, as"
   void forbid(const std::string& why);
 
-  /// Saves, once all ranks of this process have ended. The save before stays, since the weights
-  /// before a loss that is not finite may be no good. Returns a line for the user: what is saved,
+  /// Saves, once all ranks of this process have ended. The save before stays. Returns a line for the user: what is saved,
   /// or why not and which earlier save is the newest; empty if the session made no update.
   std::string save(const RescueSettings& settings, const LearningRate& learning_rate) const;
   /// The newest update of the run that is saved in its folder; 0: none.
@@ -66,11 +67,14 @@ class Rescue {
   std::string problem_at(int update) const;
   std::vector<nlohmann::json> lines_until(int update, const RescueSettings& settings,
                                           const LearningRate& learning_rate) const;
-  void commit(int update, const RescueSettings& settings, const LearningRate& learning_rate) const;
+  std::string how_to_go_on(const std::filesystem::path& out, int before) const;
+  void commit(int update, const std::filesystem::path& out, const RescueSettings& settings,
+              const LearningRate& learning_rate) const;
 
   std::mutex mutex_;
   std::vector<Remains> remains_;
   std::string forbidden_;  // why; empty: it is not
+  bool diverged_ = false;
 };
 
 /// Adds what its rank has to the Rescue of its process when the session fails.

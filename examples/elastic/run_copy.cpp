@@ -24,17 +24,17 @@ namespace {
 
 /// A checkpoint and the bytes of its manifest, whatever the run saves meanwhile.
 struct Opened {
-  nn::Checkpoint checkpoint;
+  std::shared_ptr<const nn::Checkpoint> checkpoint;
   std::string manifest;
 };
 
 /// throws: Error if no checkpoint is intact, or the run commits one at this moment
 Opened open_newest(const fs::path& folder) {
-  const std::string name = nn::find_intact(folder).manifest;
-  const std::string bytes = nn::read_file(folder / name);
-  nn::Checkpoint checkpoint(folder, name);
-  PG_CHECK(nn::read_file(folder / name) == bytes, "the run saves at this moment");
-  return {std::move(checkpoint), bytes};
+  const nn::IntactCheckpoint found = nn::find_intact(folder);
+  const std::string bytes = nn::read_file(folder / found.manifest);
+  PG_CHECK(nn::checksum_of(bytes) == found.checkpoint->manifest().checksum,
+           "the run saves at this moment");
+  return {found.checkpoint, bytes};
 }
 
 /// Writes a file that is complete and on disk before it has its name.
@@ -87,7 +87,7 @@ void remove_but(const std::set<fs::path>& files, const std::set<fs::path>& kept)
 int saved_in(const fs::path& run) {
   try {
     const fs::path folder = run / "checkpoint";
-    return static_cast<int>(nn::Checkpoint(folder, nn::find_intact(folder).manifest).step());
+    return static_cast<int>(nn::find_intact(folder).checkpoint->step());
   } catch (const autograd::Error&) {
     return 0;
   }
@@ -104,9 +104,9 @@ int done_in(const fs::path& run) {
 bool has_room(const fs::path& run) {
   if (saved_in(run) == 0) return true;
   const fs::path folder = run / "checkpoint";
-  const nn::Checkpoint newest(folder, nn::find_intact(folder).manifest);
+  const auto newest = nn::find_intact(folder).checkpoint;
   std::uintmax_t bytes = 0;
-  for (const nn::SafetensorsFile& file : newest.files()) bytes += fs::file_size(file.path());
+  for (const nn::SafetensorsFile& file : newest->files()) bytes += fs::file_size(file.path());
   return fs::space(folder).available >= bytes;
 }
 
@@ -147,7 +147,7 @@ void RunCopy::copy_all() {
   const Opened newest = open_newest(from_ / "checkpoint");
   const fs::path folder = to_ / "checkpoint";
   nn::make_folder(folder);
-  for (const nn::SafetensorsFile& file : newest.checkpoint.files())
+  for (const nn::SafetensorsFile& file : newest.checkpoint->files())
     write_whole(added(folder / fs::path(file.path()).filename()),
                 [&](const fs::path& path) { write_bytes(path, file); });
   copy_rest();

@@ -18,6 +18,7 @@
 #include "autograd/error.h"
 #include "autograd/version.h"
 #include "nn/text/vocabulary.h"
+#include "parallel/codecs/codec.h"
 #include "parallel/transports/launch.h"
 
 namespace plangrad::examples {
@@ -71,15 +72,24 @@ std::string unknown_word(const CLI::App& app) {
   return text("there is no flag ", flag, autograd::did_you_mean(flag, known));
 }
 
-/// Prints one line, in one write, without characters that a terminal obeys: messages quote names of
-/// others' files. Ranks that are processes share the terminal. What all ranks find is printed by
-/// the first alone; the others wait until it has been.
-void print_error(const std::string& what, bool shared) {
+/// The rank of this process among several; 0: it is the first, or alone, or its launcher's
+/// variables say nothing that can be read.
+int rank_here() try {
   const auto started = parallel::rank_environment();
-  if (shared && started && started->rank > 0)
-    std::this_thread::sleep_for(std::chrono::seconds(1));
-  else
-    std::cerr << "error: " + printable(what) + "\n";
+  return started ? started->rank : 0;
+} catch (const autograd::Error&) {
+  return 0;
+}
+
+/// Prints one line, in one write, without characters that a terminal obeys: messages quote names of
+/// others' files.
+///   shared: all ranks find it. Those that are processes share the terminal: the first tells, and
+///   its end ends the others. One that still runs then says that it is alone with its error
+void print_error(const std::string& what, bool shared) {
+  const int rank = shared ? rank_here() : 0;
+  if (rank > 0) std::this_thread::sleep_for(std::chrono::seconds(2));
+  std::cerr << (rank > 0 ? autograd::text("error of rank ", rank, ": ") : "error: ") +
+                   printable(what) + "\n";
 }
 
 /// Breaks text into lines of at most 100 columns, the first of which begins in column `indent`.
@@ -175,7 +185,13 @@ ProgressLine::~ProgressLine() {
   if (shown_ > 0) std::cerr << "\r\33[K";
 }
 
-int run_program(CLI::App& app, const std::function<int()>& body) {
+int status_of(const std::exception& error) {
+  constexpr int failed = 1, misused = 2;
+  if (dynamic_cast<const UsageError*>(&error)) return misused;
+  return dynamic_cast<const parallel::Diverged*>(&error) ? diverged : failed;
+}
+
+int run_program(CLI::App& app, const std::function<int()>& body, bool has_ranks) {
   constexpr int failed = 1, misused = 2;
   open_standard_streams();
   app.get_help_ptr()->description("print this help");
@@ -186,18 +202,20 @@ int run_program(CLI::App& app, const std::function<int()>& body) {
   try {
     return run_or_help(app, body);
   } catch (const CLI::ExtrasError&) {
-    print_error(unknown_word(app) + more, true);
+    print_error(unknown_word(app) + more, has_ranks);
     return misused;
   } catch (const CLI::ParseError& error) {
-    print_error(error.what() + std::string(more), true);
+    print_error(error.what() + std::string(more), has_ranks);
     return misused;
   } catch (const UsageError& error) {
-    print_error(error.what(), dynamic_cast<const SharedUsageError*>(&error) != nullptr);
+    print_error(error.what(),
+                has_ranks && dynamic_cast<const SharedUsageError*>(&error) != nullptr);
     return misused;
   } catch (const std::bad_alloc&) {
     print_error("out of memory; use a smaller model, batch or file", false);
   } catch (const std::exception& error) {
     print_error(error.what(), false);
+    return status_of(error);
   }
   return failed;
 }

@@ -109,10 +109,18 @@ class Flags {
   CLI::App& app_;
 };
 
+/// The exit status of a run that diverged: another start would meet the same.
+constexpr int diverged = 3;
+
+/// The exit status of a program that ends by this error: 2 if it is a UsageError, `diverged`, else
+/// 1.
+int status_of(const std::exception& error);
+
 /// Runs body(), which parses and works, and returns its exit status. An error becomes one line on
-/// stderr, and status 2 if it is the command line's (UsageError, or a flag that does not exist or
-/// has no such value), else 1. --help and --version are no errors.
-int run_program(CLI::App& app, const std::function<int()>& body);
+/// stderr, and its status is status_of(), or 2 if a flag does not exist or has no such value.
+/// --help and --version are no errors.
+///   has_ranks: whether its processes can be ranks, which share an error of the command line
+int run_program(CLI::App& app, const std::function<int()>& body, bool has_ranks = false);
 
 /// A line on stderr that is written over and over, if stderr is a terminal, and goes at the end.
 class ProgressLine {

@@ -37,6 +37,9 @@ void RunFlags::add_run_flags(Flags& flags) {
   flags.words("--resume", resume, "DIR",
               "continue the run in this folder with its saved flags; --schedule, --stages, "
               "--data-parallel, --ranks or --plan discards the saved layout");
+  flags.whole("--at", at, 0,
+              "the update to continue from, of those that checkpoint list names (default: the "
+              "newest that is intact)");
   flags.whole("--save-every", save_every, 0,
               "updates between checkpoints; 0: none but by time, and at the end");
   flags.number("--save-minutes", save_minutes, 0, 1e6,
@@ -117,9 +120,9 @@ void parse_list(CLI::App& app, std::vector<std::string> arguments) {
 
 /// Flags that a checkpoint neither keeps nor sets.
 const std::set<std::string> of_one_session{
-    "--help",       "--version",    "--out",     "--resume",  "--plan-from",
-    "--row",        "--stop-after", "--quiet",   "--timeout", "--memory-cap",
-    "--cuda-graph", "--profile",    "--elastic", "--lose",    "--note"};
+    "--help",    "--version",    "--out",   "--resume",  "--at",         "--plan-from",
+    "--row",     "--stop-after", "--quiet", "--timeout", "--memory-cap", "--cuda-graph",
+    "--profile", "--elastic",    "--lose",  "--note"};
 
 /// Returns the value of every flag that affects the run's result, given or not.
 nlohmann::json flag_values(const CLI::App& app) {
@@ -209,18 +212,31 @@ std::set<std::string> replaced_flags(const CLI::App& app, const ScheduleFlags& o
 
 }  // namespace
 
+/// Opens what the run continues from, once for all ranks of this process.
+void RunFlags::open_checkpoint(const std::filesystem::path& folder, bool moved, bool leads) {
+  const nn::IntactCheckpoint found = nn::find_intact(folder / "checkpoint", at);
+  if (!found.news.empty() && leads) std::cerr << printable(found.news) + '\n';
+  resumed = std::make_shared<nn::OpenedCheckpoint>(found.checkpoint);
+  if (moved || found.manifest == nn::manifest_name) return;
+  try {
+    given_up = nn::read_manifest(folder / "checkpoint", nn::manifest_name).step;
+  } catch (const autograd::Error&) {  // it is damaged, and any save may replace it
+  }
+}
+
 /// Parses the saved flags and then `own`, which override them where the saved weights allow it.
 void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>& own,
                             const std::vector<std::string>& fixed) try {
   if (checkpoint_of(resume) == resume) resume = resume.parent_path();  // DIR/checkpoint is DIR's
   const std::filesystem::path folder = resume;
-  const bool moved = app.count("--out") > 0;
-  const nn::IntactCheckpoint found = nn::find_intact(folder / "checkpoint");
-  manifest = found.manifest;
+  std::error_code ignored;
+  const bool moved = app.count("--out") > 0 && !std::filesystem::equivalent(out, folder, ignored);
   const auto started = parallel::rank_environment();
   const bool leads = !started || started->rank == 0;
-  if (!found.news.empty() && leads) std::cerr << printable(found.news) + '\n';
-  const nlohmann::json run = resumed().run();
+  if (!moved && leads && std::filesystem::exists(folder / "checkpoint", ignored))
+    lock = std::make_shared<parallel::FolderLock>(folder);  // before anything is read there
+  open_checkpoint(folder, moved, leads);
+  const nlohmann::json& run = resumed_run();
   PG_CHECK(
       run.contains("flags") && run["flags"].is_object() && run.value("program", program) == program,
       "--resume ", folder.string(), ": its checkpoint was not written by ", program);
@@ -252,7 +268,7 @@ void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>& own,
   if (before.value("--prune", 0.0) > 0)
     same.insert(same.end(), PruneFlags::fixed().begin(), PruneFlags::fixed().end());
   else if (prune.given())
-    prune.check_begins(static_cast<int>(resumed().step()), steps);
+    prune.check_begins(static_cast<int>(resumed->manifest().step), steps);
   for (const std::string& name : same)
     PG_CHECK(now.value(name, nlohmann::json()) == before.value(name, nlohmann::json()),
              "--resume: the run began with ", name, ' ', before.value(name, nlohmann::json()),

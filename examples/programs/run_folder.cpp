@@ -74,7 +74,7 @@ LoadedGpt load_folder(const fs::path& folder, const DevicePtr& device) {
 LoadedGpt load_run(const fs::path& folder, const DevicePtr& device) {
   const IntactCheckpoint found = find_intact(checkpoint_of(folder));
   if (!found.news.empty()) std::cerr << printable(found.news) + '\n';
-  const Checkpoint checkpoint(checkpoint_of(folder), found.manifest);
+  const Checkpoint& checkpoint = *found.checkpoint;
   const nlohmann::json& run = checkpoint.run();
   PG_CHECK(run.contains("flags") && run.contains("model"), folder.string(),
            ": its checkpoint was not written by train_gpt");

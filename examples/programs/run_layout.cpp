@@ -27,7 +27,7 @@ RunLayout::RunLayout(const RunFlags& run, int started, bool tied, int layers)
   layout_ = parts_.found();
   if (!parts_.gives("gap")) layout_.gap = 3;  // a backward takes about as long as two forwards
   choose_clip();
-  if (!run.resume.empty()) first_ = static_cast<int>(run.resumed().step());
+  if (run.resumed) first_ = static_cast<int>(run.resumed->manifest().step);
   const std::string why = parts_.cyclic() ? text("one for each of ", layout_.stages, " stages")
                                           : text("--microbatches ", layout_.microbatches,
                                                  " x --data-parallel ", layout_.width);
@@ -50,10 +50,9 @@ void RunLayout::read_own_plan() {
   PG_CHECK(!repeats || own_plan_->first >= delay, "--plan ", parts_.plan_file,
            " is a plan of delayed updates that begins like the beginning of a run, so it can't be ",
            "repeated; make it for later updates: plan show ... --first ", delay);
-  if (!run_.resume.empty() && !run_.plan_given) {
-    const nlohmann::json run = run_.resumed().run();
+  if (run_.resumed && !run_.plan_given) {
     // Compare plans, not their texts: headers of earlier versions say more.
-    const nlohmann::json saved = run.value("plan", nlohmann::json());
+    const nlohmann::json saved = run_.resumed_run().value("plan", nlohmann::json());
     PG_CHECK(saved.is_string() && parallel::parse(saved) == *own_plan_,
              "--resume: ", parts_.plan_file,
              " is not the plan that its checkpoint says the run was made with; to continue with ",

@@ -26,18 +26,22 @@ namespace plangrad::examples {
 
 namespace fs = std::filesystem;
 
-void check_resume(const RunFlags& run, const nlohmann::json& data) {
-  if (run.resume.empty()) return;
-  const Checkpoint checkpoint = run.resumed();
-  PG_CHECK(checkpoint.run().value("data", nlohmann::json()) == data,
-           "--resume: ", run.data.string(), " is not the ", run.kind_of_data,
-           " that the run began with");
-  PG_CHECK(checkpoint.step() < run.steps, "--resume: the run has done ", checkpoint.step(),
-           " of its ", run.steps, " updates; give it more with --steps");
+void check_resume(const RunFlags& run, const DataChecksums& data, bool other_validation) {
+  if (!run.resumed) return;
+  const nlohmann::json& before = run.resumed_run();
+  PG_CHECK(before.value("data", nlohmann::json()) == data.training, "--resume: ", run.data.string(),
+           " is not the ", run.kind_of_data, " that the run began with");
+  const nlohmann::json known = before.value("validation", nlohmann::json());
+  PG_CHECK(other_validation || known.is_null() || known == data.validation,
+           "--resume: the run was validated on another ", run.kind_of_data, " than that of ",
+           run.data.string());
+  const std::int64_t step = run.resumed->manifest().step;
+  PG_CHECK(step < run.steps, "--resume: the run has done ", step, " of its ", run.steps,
+           " updates; give it more with --steps");
 }
 
 RunSettings session_settings(const RunFlags& run, const RunLayout& layout, const Training& training,
-                             nlohmann::json config, const nlohmann::json& checksum,
+                             nlohmann::json config, const DataChecksums& data,
                              const std::string& sizes) {
   RunSettings settings;
   static_cast<SessionScope&>(settings) = run;
@@ -62,7 +66,8 @@ RunSettings session_settings(const RunFlags& run, const RunLayout& layout, const
   observed.config = settings.run = config;
   observed.config["reduction"] = layout.reduction();  // chosen, if the flag says auto
   settings.run["program"] = run.program;
-  settings.run["data"] = checksum;
+  settings.run["data"] = data.training;
+  settings.run["validation"] = data.validation;
   if (!layout.own_plan().empty()) settings.run["plan"] = layout.own_plan();
   observed.about = text(training.whole.numel(), " parameters, ", sizes, "; ", layout.describe());
   observed.title = layout.title();
@@ -80,7 +85,7 @@ void check_period(const CodecSpec& spec, int first, int last, bool chosen) {
     const decltype(CodecNumber::value) bits = &CodecSpec::bits;
     return std::ranges::count(kind.numbers, bits, &CodecNumber::value) > 0;
   };
-  PG_CHECK((first / spec.period + 1) * spec.period < last, "--codec ", print(spec), ": bits are ",
+  PG_CHECK(next_multiple(spec.period, first) < last, "--codec ", print(spec), ": bits are ",
            "chosen after each ", spec.period, " updates, and this run ends after ", last,
            " with those that it began with; use ", codecs_to_use(with_bits, true),
            ", more --steps, or a shorter period: ", spec.name, ':', spec.bucket, ":N");
@@ -108,7 +113,7 @@ ReadyRun checked(const RunFlags& flags, ReadyRun run, bool one_process) {
   const std::vector<int>& hosts = run.settings.engine.hosts;
   if (!hosts.empty()) check_hosts(plan, hosts);
   const SessionScope& scope = run.settings;
-  const bool has_bits = !scope.resume.empty() && scope.resumed().run().contains("bits");
+  const bool has_bits = scope.resumed && scope.resumed_run().contains("bits");
   check_period(plan.codec, first, run.settings.steps, has_bits);
   if (observed.pretended) run.network = network_of(*observed.pretended, one_process);
   return run;
@@ -174,16 +179,23 @@ bool train(const RunFlags& flags, const ReadyRun& run, Transport& real, int plac
 /// knows why nothing may be saved.
 void rescued(const ReadyRun& run, bool leads, const std::function<void()>& work) try {
   work();
-} catch (const std::exception&) {
+} catch (const std::exception& error) {
   const RunSettings& settings = run.settings;
   const ObservedRun& observed = settings.observed;
   if (!leads && !is_abandoned(settings.out)) throw;
-  const std::string news =
-      observed.rescue->save({settings.out, settings.keep, settings.engine.timeout, observed.unit,
-                             observed.units_per_step},
-                            run.training.learning_rate);
+  const std::string news = observed.rescue->save({settings, observed.unit, observed.units_per_step},
+                                                 run.training.learning_rate);
   if (!news.empty()) std::cerr << printable(news) + '\n';
+  if (observed.rescue->diverged()) throw Diverged(error.what());
   throw;
+}
+
+/// Calls what follows a complete run, while no other one writes to its folder.
+void finished(const ReadyRun& run, const Finish& finish) {
+  if (!finish) return;
+  const SessionSettings& settings = run.settings;
+  const auto lock = settings.lock ? settings.lock : std::make_shared<FolderLock>(settings.out);
+  finish(settings.out);
 }
 
 /// The ranks of this process that were lost.
@@ -220,8 +232,9 @@ bool train_on_threads(const RunFlags& flags, const Prepare& prepare, const Finis
   auto started = rank_environment();
   if (started)
     throw SharedUsageError(text("this process is one of ", started->size, " that ",
-                                started->launcher,
-                                " started; add --transport mpi, or start it alone"));
+                                started->launcher, " started, as ", started->variable,
+                                " says; add --transport mpi, or start it alone: env -u ",
+                                started->variable, ' ', flags.program, " ..."));
   ReadyRun run = usage([&] {
     ReadyRun ready = checked(flags, prepare(0), true);
     const int ranks = ready.layout.ranks(), most = flags.attempt.most_ranks;
@@ -255,7 +268,7 @@ bool train_on_threads(const RunFlags& flags, const Prepare& prepare, const Finis
     if (flags.elastic && !lost.ranks.empty()) throw ranks_lost(flags, run, lost, error.what());
     throw;
   }
-  if (complete && finish) finish(run.settings.out);
+  if (complete) finished(run, finish);
   return complete;
 }
 
@@ -281,13 +294,20 @@ bool train_on_processes(const RunFlags& flags, const Prepare& prepare, const Fin
   const std::unique_ptr<MpiWorld> world = joined(flags, started);
   const int size = world->transport().size();
   MpiWorld::stop_on_sigterm();  // mpirun sends it when a rank is lost or the user interrupts
+  ReadyRun run = [&] {
+    try {
+      ReadyRun ready = checked(flags, prepare(size), false);
+      check_losses(flags, ready);
+      return ready;
+    } catch (const Error& error) {
+      throw SharedUsageError(error.what());
+    }
+  }();
   bool complete = true;
-  world->run([&](Transport& transport) {
+  const auto body = [&](Transport& transport) {
     int here = std::max(1, started->local_size);  // ranks of this host share its cores
     int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     set_compute_threads(std::min(compute_threads(), std::max(1, cores / here)));
-    ReadyRun run = checked(flags, prepare(size), false);
-    check_losses(flags, run);
     const bool known = started->local_rank >= 0, leads = transport.rank() == 0;
     device_kind(flags.device).prepare(known ? here : size, flags.transport == "nccl");
     if (leads) place(run, "");
@@ -314,8 +334,9 @@ bool train_on_processes(const RunFlags& flags, const Prepare& prepare, const Fin
     const auto stopped =
         std::ranges::find_if(all, [](const auto& signal) { return signal != "0"; });
     if (!complete) record_stop(stopped == all.end() ? 0 : std::stoi(*stopped));
-    if (complete && leads && finish) finish(run.settings.out);
-  });
+    if (complete && leads) finished(run, finish);
+  };
+  world->run(body, status_of);
   return complete;
 }
 

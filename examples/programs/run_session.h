@@ -4,6 +4,7 @@
 // Chapter 05.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -34,15 +35,20 @@ using Prepare = std::function<ReadyRun(int started)>;
 /// Called once with the folder of a run that is complete.
 using Finish = std::function<void(const std::filesystem::path& folder)>;
 
-/// Checks that a run can be resumed with this data; `data`: the checksum of the data.
+/// The checksums of what a run reads.
+struct DataChecksums {
+  std::uint64_t training = 0, validation = 0;
+};
+
+/// Checks that a run can be resumed with this data.
+///   other_validation: the user asks for other validation data
 /// throws: Error if the data differ, or if the run is complete
-void check_resume(const RunFlags& run, const nlohmann::json& data);
+void check_resume(const RunFlags& run, const DataChecksums& data, bool other_validation = false);
 
 /// Makes settings from flags, layout and training; a program adds the unit of its examples.
-///   config: describes the model; checksum: that of the data; sizes: sizes of the data, as text for
-///   the user
+///   config: describes the model; sizes: sizes of the data, as text for the user
 RunSettings session_settings(const RunFlags& run, const RunLayout& layout, const Training& training,
-                             nlohmann::json config, const nlohmann::json& checksum,
+                             nlohmann::json config, const DataChecksums& data,
                              const std::string& sizes);
 
 /// Trains, and returns the program's exit status.

@@ -24,6 +24,8 @@ int train_program(CLI::App& app, Run& run, int argc, char** argv,
       session.parse(described, static_cast<int>(pointers.size()), pointers.data());
       return 0;
     });
+    // The next session locks the folder anew.
+    const std::shared_ptr<void> unlocks(nullptr, [&](void*) { session.lock = nullptr; });
     return train_run(
         session, [&](int started) { return prepare(session, started); }, finish);
   };
@@ -36,7 +38,8 @@ int train_program(CLI::App& app, Run& run, int argc, char** argv,
     session.attempt = attempt;
     return train(again, session, words);
   };
-  return run_program(app, [&] { return run_elastic(Words(argv + 1, argv + argc), next); });
+  const auto body = [&] { return run_elastic(Words(argv + 1, argv + argc), next); };
+  return run_program(app, body, /*has_ranks*/ true);
 }
 
 }  // namespace plangrad::examples

@@ -110,6 +110,18 @@ std::vector<std::byte> Checkpoint::checked_bytes(const SafetensorsEntry& entry) 
   return bytes;
 }
 
+std::shared_ptr<const Checkpoint> OpenedCheckpoint::get() const {
+  std::lock_guard lock(mutex_);
+  PG_CHECK(checkpoint_, "the checkpoint of update ", manifest_.step, " is closed: sessions that ",
+           "resume it one after the other open it anew");
+  return checkpoint_;
+}
+
+void OpenedCheckpoint::close() {
+  std::lock_guard lock(mutex_);
+  checkpoint_ = nullptr;
+}
+
 void Checkpoint::verify() const {
   for (const auto& [name, entry] : tensors_) check(entry, checksum_of(entry));
 }

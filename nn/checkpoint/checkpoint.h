@@ -17,6 +17,7 @@
 
 #include <filesystem>
 #include <limits>
+#include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <tuple>
@@ -45,6 +46,7 @@ struct Manifest {
   std::string build;   ///< of the program that wrote it
   std::shared_ptr<const nlohmann::json> run;  ///< the caller's description
   std::vector<CheckpointFile> files;
+  std::string checksum = {};  ///< of the manifest as it was read: that of a checkpoint's content
 };
 
 /// throws: Error if the folder has no such manifest, or a damaged one
@@ -72,6 +74,8 @@ struct Kept {
   int count = 1;  ///< with the new one
   /// Older ones stay if they are the run's up to this update, which it continued from or saved.
   std::int64_t last = std::numeric_limits<std::int64_t>::max();
+  /// A newer update of the run that is replaced, as it is damaged or was not continued from.
+  std::int64_t given_up = -1;
 };
 
 /// The name of the i32 buffer with the indices of pruned parameters' kept elements, in ascending
@@ -120,8 +124,9 @@ WriteFile write_at_once(std::filesystem::path folder, SaveMark mark,
 /// removes the files of interrupted saves and of checkpoints that do not stay. Until manifest.json
 /// is replaced, in one step, the folder's newest checkpoint is the earlier one. No other file is
 /// removed: a file is ours if a manifest of the folder names it, or its header has its name.
-/// throws: Error if a file is not in the folder as its writer describes it, or can't be written.
-///         The earlier checkpoints stay, and the files of this one are removed
+/// throws: Error if a file is not in the folder as its writer describes it, or can't be written, or
+///         the folder has a newer update of the run that was not given up. The earlier checkpoints
+///         stay, and the files of this one are removed
 void commit_checkpoint(const std::filesystem::path& folder, const SaveMark& mark,
                        const nlohmann::json& run, const std::vector<CheckpointFile>& files,
                        const Kept& kept = {});
@@ -151,6 +156,7 @@ class Checkpoint {
   /// Whether damage is found: plangrad 0.1 wrote checkpoints without checksums.
   bool has_checksums() const { return !build().empty(); }
 
+  const Manifest& manifest() const { return manifest_; }
   std::int64_t step() const { return manifest_.step; }
   const std::string& run_id() const { return manifest_.run_id; }
   const std::string& build() const { return manifest_.build; }
@@ -214,10 +220,32 @@ struct IntactCheckpoint {
   /// A line for the user: which newer ones are damaged, or that damage would not be found; empty if
   /// there is nothing to say.
   std::string news;
+  std::shared_ptr<const Checkpoint> checkpoint;  ///< its files are open
 };
 
-/// Finds the newest checkpoint of a folder that is not damaged, and reads all bytes of it.
+/// Finds the newest checkpoint of a folder that is not damaged, and reads all bytes of it. A run may
+/// save there meanwhile.
+///   step: only the checkpoint of this update; -1: any
 /// throws: Error of the newest one if none is intact; NewerFormat or Unreadable if a newer one is
-IntactCheckpoint find_intact(const std::filesystem::path& folder);
+IntactCheckpoint find_intact(const std::filesystem::path& folder, std::int64_t step = -1);
+
+/// A checkpoint that a process opens once, for all of its ranks: files that are replaced or deleted
+/// later do not change it.
+class OpenedCheckpoint {
+ public:
+  explicit OpenedCheckpoint(std::shared_ptr<const Checkpoint> checkpoint)
+      : manifest_(checkpoint->manifest()), checkpoint_(std::move(checkpoint)) {}
+
+  const Manifest& manifest() const { return manifest_; }
+  /// throws: Error if it is closed
+  std::shared_ptr<const Checkpoint> get() const;
+  /// Lets go of the files, whose room is free once nobody reads them.
+  void close();
+
+ private:
+  const Manifest manifest_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<const Checkpoint> checkpoint_;
+};
 
 }  // namespace plangrad::nn

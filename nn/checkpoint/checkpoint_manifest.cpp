@@ -107,7 +107,9 @@ Manifest read_manifest(const fs::path& folder, const std::string& name) {
            "; name the folder that a run saved to");
   const std::string bytes = read_file(path, most::json);  // that of a large run has a few MB
   try {
-    return parse_manifest(bytes);
+    Manifest manifest = parse_manifest(bytes);
+    manifest.checksum = checksum_of(bytes);
+    return manifest;
   } catch (const json::parse_error&) {
     throw Error(path.string() + " is damaged: it is not valid JSON");
   } catch (const json::exception&) {
@@ -137,25 +139,39 @@ std::vector<std::string> manifests_of(const fs::path& folder) {
   return names;
 }
 
-IntactCheckpoint find_intact(const fs::path& folder) {
+/// The update that a manifest is of; -1 if it can't be read.
+static std::int64_t step_of(const fs::path& folder, const std::string& name) try {
+  return step_in(name) >= 0 ? step_in(name) : read_manifest(folder, name).step;
+} catch (const Error&) {
+  return -1;
+}
+
+/// Finds the newest intact checkpoint while nothing changes the folder.
+static IntactCheckpoint find_now(const fs::path& folder, std::int64_t step) {
   std::string damaged;
   std::vector<std::string> names = manifests_of(folder);
-  if (names.empty())
+  if (step >= 0) {
+    std::erase_if(names, [&](const std::string& name) { return step_of(folder, name) != step; });
+    PG_CHECK(!names.empty(), folder.string(), " has no checkpoint of update ", step,
+             "; checkpoint list names those that it has");
+  } else if (names.empty()) {
     names = {manifest_name};  // which is missed below
-  else if (names[0] != manifest_name)
+  } else if (names[0] != manifest_name) {
     damaged = text("the checkpoint ", folder.string(), " has lost its newest state: there is no ",
                    manifest_name);
+  }
   for (const std::string& name : names) try {
-      const Checkpoint checkpoint(folder, name);
-      checkpoint.verify();
-      const std::string update = text("update ", checkpoint.step());
+      const auto checkpoint = std::make_shared<const Checkpoint>(folder, name);
+      checkpoint->verify();
+      const std::string update = text("update ", checkpoint->step());
+      std::string news;
       if (!damaged.empty())
-        return {name, text("warning: ", damaged, "; the checkpoint before it, of ", update,
-                           ", is used instead")};
-      if (!checkpoint.has_checksums())
-        return {name, text("note: the checkpoint ", folder.string(), " of ", update,
-                           " has no checksums, so damage to its weights would not be found")};
-      return {name, ""};
+        news = text("warning: ", damaged, "; the checkpoint before it, of ", update,
+                    ", is used instead");
+      else if (!checkpoint->has_checksums())
+        news = text("note: the checkpoint ", folder.string(), " of ", update,
+                    " has no checksums, so damage to its weights would not be found");
+      return {name, news, checkpoint};
     } catch (const NewerFormat&) {
       throw;  // going on from an older one would replace it
     } catch (const Unreadable& error) {
@@ -166,6 +182,31 @@ IntactCheckpoint find_intact(const fs::path& folder) {
     }
   throw Error(names.size() > 1 ? damaged + "; those before it are damaged, too: is there a copy?"
                                : damaged);
+}
+
+/// What changes with each save to a folder.
+static std::string state_of(const fs::path& folder) {
+  std::string state;
+  for (const std::string& name : manifests_of(folder)) state += name + ' ';
+  try {
+    state += checksum_of(read_file(folder / manifest_name));
+  } catch (const Error&) {  // there is none, or it can't be read
+  }
+  return state;
+}
+
+IntactCheckpoint find_intact(const fs::path& folder, std::int64_t step) {
+  // What looks damaged may have been replaced while it was read. The search then begins anew.
+  for (int tries = 100;; --tries) {
+    const std::string before = state_of(folder);
+    const auto is_certain = [&] { return tries == 0 || state_of(folder) == before; };
+    try {
+      IntactCheckpoint found = find_now(folder, step);
+      if (found.news.empty() || is_certain()) return found;
+    } catch (const Error&) {
+      if (is_certain()) throw;
+    }
+  }
 }
 
 }  // namespace plangrad::nn

@@ -210,12 +210,18 @@ static void commit_files(const fs::path& folder, const SaveMark& mark, const jso
   for (const CheckpointFile& file : files)
     PG_CHECK(names.insert(file.name).second, "checkpoint: two files are called ", file.name);
   for (const CheckpointFile& file : files) check_written(folder, file);
+  const Manifests earlier = readable_manifests(folder);
+  if (const auto newest = earlier.find(manifest_name); newest != earlier.end())
+    PG_CHECK(newest->second.run_id != mark.run_id ||
+                 newest->second.step <= std::max(mark.step, kept.given_up),
+             folder.string(), " has update ", newest->second.step,
+             " of this run by now, so another ", "program writes there, too; update ", mark.step,
+             " does not replace it");
   const fs::path manifest = folder / manifest_name, unfinished = folder / "manifest.json.new";
   write_synced(unfinished, manifest_text({mark.step, mark.run_id, build(),
                                           std::make_shared<json>(run), files}));
 
   // The manifest that will be replaced gets a second name, if its checkpoint is to stay.
-  const Manifests earlier = readable_manifests(folder);
   Manifests stay = staying(earlier, mark, kept);
   if (auto newest = stay.extract(manifest_name)) {
     newest.key() = earlier_name(newest.mapped().step);

@@ -40,10 +40,13 @@ inline bool all_finite(const Tensor& x) {
   return std::isfinite(x.backend().sums_of_squares({x})[0]);
 }
 
-/// throws: Error unless `finite`; `what` begins it: "step 2: the gradient of wte.weight is"
-inline void check_encodable(bool finite, const std::string& what) {
-  PG_CHECK(finite, what, " not finite, so there is no code for it; ", when_not_finite);
-}
+/// A value of the training is infinite or NaN. Whoever goes on from the last update meets it again.
+struct Diverged : autograd::Error {
+  using Error::Error;
+};
+
+/// throws: Diverged unless `finite`; `what` begins it: "step 2: the gradient of wte.weight is"
+void check_encodable(bool finite, const std::string& what);
 
 /// Memory for a message of encoded values.
 inline Tensor room_for_code(std::int64_t bytes, const DevicePtr& device) {

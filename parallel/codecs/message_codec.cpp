@@ -6,6 +6,12 @@
 #include <limits>
 
 namespace plangrad::parallel {
+
+void check_encodable(bool finite, const std::string& what) {
+  if (!finite)
+    throw Diverged(text(what, " not finite, so there is no code for it; ", when_not_finite));
+}
+
 namespace {
 
 /// A part of a message as f32 values.

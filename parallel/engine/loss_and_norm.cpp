@@ -100,12 +100,11 @@ double LossAndNorm::checked(int version, const std::vector<double>& squares) {
   auto last = losses.lower_bound(version * per_step);
   double loss = 0;
   for (auto at = losses.lower_bound((version - 1) * per_step); at != last; ++at) loss += at->second;
-  PG_CHECK(
-      std::isfinite(norm) && std::isfinite(loss), "step ", version, ": the gradient's norm is ",
-      std::isnan(norm) ? "not a number" : text(norm), broken_parameter(squares),
-      std::isfinite(loss) ? "" : ", and the loss is not finite either",
-      "; this rank's weights are as the step before left them. To avoid this, ", when_not_finite);
-  return norm;
+  if (std::isfinite(norm) && std::isfinite(loss)) return norm;
+  throw Diverged(text(
+      "step ", version, ": the gradient's norm is ", std::isnan(norm) ? "not a number" : text(norm),
+      broken_parameter(squares), std::isfinite(loss) ? "" : ", and the loss is not finite either",
+      "; this rank's weights are as the step before left them. To avoid this, ", when_not_finite));
 }
 
 /// Names the first parameter whose gradient is not finite.

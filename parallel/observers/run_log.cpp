@@ -51,7 +51,7 @@ void RunLog::open(const SessionScope& scope, int first) {
   make_writable(scope.out / "checkpoint");
   const bool holds_run = !nn::manifests_of(scope.out / "checkpoint").empty();
   if (first > 0)
-    earlier = earlier_metrics(scope.resume, first, scope.resumed().run().value("metrics", json()),
+    earlier = earlier_metrics(scope.resume, first, scope.resumed_run().value("metrics", json()),
                               scope.resume == scope.out, problem);
   if (!problem.empty()) warn(problem);
   files_.emplace(scope.out, settings_.unit, earlier);

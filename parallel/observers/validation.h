@@ -39,8 +39,9 @@ class Validation : public AskingObserver<bool, RunResult> {
       return rank.engine().run(*plan, rank.data().validation(all));
     }();
     for (const auto& [micro, loss] : result.losses)
-      PG_CHECK(std::isfinite(loss), "step ", rank.steps(), ": the validation loss is ",
-               std::isnan(loss) ? "not a number" : text(loss), "; ", when_not_finite);
+      if (!std::isfinite(loss))
+        throw Diverged(text("step ", rank.steps(), ": the validation loss is ",
+                            std::isnan(loss) ? "not a number" : text(loss), "; ", when_not_finite));
     result.records.clear();
     return result;
   }

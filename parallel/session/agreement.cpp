@@ -23,12 +23,14 @@ namespace plangrad::parallel {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-void check_agreement(Transport& transport, const json& run, const fs::path& manifest,
+void check_agreement(Transport& transport, const json& run, const nn::OpenedCheckpoint* resumed,
                      double timeout) {
   json own = run;
   for (const char* path : {"--data", "--validation"})  // hosts may keep the same text elsewhere
     if (own.contains("flags")) own["flags"].erase(path);
-  const std::string checkpoint = manifest.empty() ? "" : nn::checksum_of(nn::read_file(manifest));
+  const json checkpoint =
+      resumed ? json{{"step", resumed->manifest().step}, {"manifest", resumed->manifest().checksum}}
+              : json();
   const json here{{"run", own},
                   {"build", autograd::build()},
                   {"host", host_name()},
@@ -48,9 +50,13 @@ void check_agreement(Transport& transport, const json& run, const fs::path& mani
              first["build"].get<std::string>(),
              "; copy one build to all hosts, built with -DPLANGRAD_NATIVE=OFF if their processors ",
              "differ");
-    PG_CHECK(first["checkpoint"] == other["checkpoint"], who, " resumes another checkpoint than ",
-             "rank 0 in ", manifest.string(),
-             "; give all ranks the same --resume DIR, which all hosts share");
+    const auto opened = [](const json& rank) {
+      const json& checkpoint = rank["checkpoint"];
+      return checkpoint.is_null() ? "none" : text("that of update ", checkpoint["step"].dump());
+    };
+    PG_CHECK(first["checkpoint"] == other["checkpoint"], who, " resumes another checkpoint, ",
+             opened(other), ", than rank 0, ", opened(first), "; give all ranks the same --resume ",
+             "DIR, which all hosts share, and start them when no run saves there");
   }
 }
 
@@ -166,28 +172,41 @@ bool is_abandoned(const fs::path& out) {
          is_named(left.number, path);
 }
 
-FolderClaim::FolderClaim(Transport& transport, const fs::path& out, double timeout)
-    : lock_(out / lock_name) {
+FolderLock::FolderLock(const fs::path& out) : path_(out / lock_name) {
   const fs::path folder = out / "checkpoint";
-  const std::string host = host_name();
-  std::string owner;
-  if (transport.rank() == 0) {
-    PG_CHECK(!fs::is_symlink(folder), folder.string(), " is a link: another run may save to what ",
-             "it names; remove the link, or name that run's folder with --out");
-    make_writable(folder);
-    lock_.take();
-    owner = text("process ", ::getpid(), " on ", host);
-    const std::string line = owner + '\n';
-    if (::ftruncate(lock_.file, 0) != 0 || ::pwrite(lock_.file, line.data(), line.size(), 0) < 0 ||
-        ::fsync(lock_.file) != 0)  // which is when other hosts see it
-      owner.clear();               // a full disk; the others then see a lock that is as empty
+  PG_CHECK(!fs::is_symlink(folder), folder.string(), " is a link: another run may save to what ",
+           "it names; remove the link, or name that run's folder with --out");
+  make_writable(folder);
+  while (!is_here()) {
+    if (file_ >= 0) ::close(file_);
+    file_ = -1;
+    file_ = locked(path_);
   }
+  owner_ = text("process ", ::getpid(), " on ", host_name());
+  const std::string line = owner_ + '\n';
+  if (::ftruncate(file_, 0) != 0 || ::pwrite(file_, line.data(), line.size(), 0) < 0 ||
+      ::fsync(file_) != 0)  // which is when other hosts see it
+    owner_.clear();         // a full disk; the others then see a lock that is as empty
+}
+
+FolderLock::~FolderLock() {
+  if (is_here()) ::unlink(path_.c_str());  // while it is locked
+  ::close(file_);
+}
+
+bool FolderLock::is_here() const { return is_named(file_, path_); }
+
+FolderClaim::FolderClaim(Transport& transport, const fs::path& out, double timeout,
+                         std::shared_ptr<FolderLock> lock)
+    : lock_(std::move(lock)) {
+  if (transport.rank() == 0 && !lock_) lock_ = std::make_shared<FolderLock>(out);
   if (transport.size() == 1) return;
-  owner = broadcast_bytes(transport, owner, timeout);
+  const std::string owner = broadcast_bytes(transport, lock_ ? lock_->owner() : "", timeout);
+  const fs::path path = out / lock_name;
   std::error_code ignored;
-  const json seen{{"found", fs::exists(lock_.path, ignored) && owner_of(lock_.path) == owner},
-                  {"folder", fs::absolute(folder).string()},
-                  {"host", host}};
+  const json seen{{"found", fs::exists(path, ignored) && owner_of(path) == owner},
+                  {"folder", fs::absolute(out / "checkpoint").string()},
+                  {"host", host_name()}};
   const std::vector<std::string> all = gather_bytes(transport, seen.dump(), timeout);
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     const json other = json::parse(all[rank]);
@@ -199,21 +218,5 @@ FolderClaim::FolderClaim(Transport& transport, const fs::path& out, double timeo
              "folder that all hosts share with --out");
   }
 }
-
-FolderClaim::Lock::~Lock() {
-  if (file < 0) return;
-  if (is_here()) ::unlink(path.c_str());  // while it is locked
-  ::close(file);
-}
-
-void FolderClaim::Lock::take() {
-  while (!is_here()) {
-    if (file >= 0) ::close(file);
-    file = -1;
-    file = locked(path);
-  }
-}
-
-bool FolderClaim::Lock::is_here() const { return is_named(file, path); }
 
 }  // namespace plangrad::parallel

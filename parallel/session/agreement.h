@@ -4,18 +4,20 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 
+#include "nn/checkpoint/checkpoint.h"
 #include "parallel/engine/engine.h"
 
 namespace plangrad::parallel {
 
 /// Compares what ranks say of the run: processes can be started with other flags, read other data
 /// or another checkpoint, or be other builds, whose replicas would drift apart. All ranks call it.
-///   run: the description of the run; manifest: of the checkpoint that it resumes, or empty
+///   run: the description of the run; resumed: the checkpoint that it continues from, or null
 /// throws: Error that names a rank that differs from rank 0
 void check_agreement(Transport& transport, const nlohmann::json& run,
-                     const std::filesystem::path& manifest, double timeout);
+                     const nn::OpenedCheckpoint* resumed, double timeout);
 
 /// Returns rank 0's `own` on all ranks, or a random one if that is empty.
 std::string common_run_id(Transport& transport, const std::string& own, double timeout);
@@ -48,31 +50,43 @@ void make_writable(const std::filesystem::path& folder);
 /// Whether a folder was claimed by a process that was killed, and that nobody has claimed since.
 bool is_abandoned(const std::filesystem::path& out);
 
+/// The lock of an output folder, which a process holds for as long as this lives.
+class FolderLock {
+ public:
+  /// Makes the folder and its checkpoint/, and locks the file plangrad.lock in it.
+  /// throws: Error if another run holds the folder, or it can't be made or locked
+  explicit FolderLock(const std::filesystem::path& out);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+
+  /// Whether the folder is still there, under its name.
+  bool is_here() const;
+  const std::filesystem::path& path() const { return path_; }
+  /// What the file says: which process has it; empty if the disk was full.
+  const std::string& owner() const { return owner_; }
+
+ private:
+  const std::filesystem::path path_;
+  int file_ = -1;  // the system frees the lock when the process ends
+  std::string owner_;
+};
+
 /// A session's right to its output folder: no other run writes to it meanwhile, and all ranks see
 /// the same folder.
 class FolderClaim {
  public:
-  /// Rank 0 makes the folder and its checkpoint/, and locks the file plangrad.lock in it, for which
-  /// the others look. All ranks call it together, with their own --out.
-  /// throws: Error if another run holds the folder, or a rank does not find rank 0's lock in its
-  /// own
-  FolderClaim(Transport& transport, const std::filesystem::path& out, double timeout);
+  /// Rank 0 locks the folder, and the others look for its lock. All ranks call it together, with
+  /// their own --out.
+  ///   lock: rank 0's, if it has locked the folder already
+  /// throws: Error as FolderLock; or if a rank does not find rank 0's lock in its own folder
+  FolderClaim(Transport& transport, const std::filesystem::path& out, double timeout,
+              std::shared_ptr<FolderLock> lock = nullptr);
 
   /// Rank 0: whether the folder is still there, under its name.
-  bool is_here() const { return lock_.is_here(); }
+  bool is_here() const { return lock_->is_here(); }
 
  private:
-  struct Lock {
-    explicit Lock(std::filesystem::path path) : path(std::move(path)) {}
-    ~Lock();
-    Lock(const Lock&) = delete;
-    void take();
-    bool is_here() const;
-
-    std::filesystem::path path;
-    int file = -1;  // on rank 0; the system frees the lock when the process ends
-  };
-  Lock lock_;
+  std::shared_ptr<FolderLock> lock_;  // null on the others
 };
 
 }  // namespace plangrad::parallel

@@ -75,7 +75,8 @@ Plans::Shared Plans::find(const Key& key, const std::function<std::optional<Plan
 }
 
 Borders::Borders(const SessionScope& scope, int first, const Observers& observers)
-    : last_(scope.stop_after > 0 ? std::min(scope.steps, first + scope.stop_after) : scope.steps),
+    : last_(scope.stop_after > 0 ? first + std::min(scope.stop_after, scope.steps - first)
+                                 : scope.steps),
       save_every_(scope.save_every),
       observers_(observers) {}
 

@@ -136,7 +136,7 @@ void Lead::save(bool last) {
   saved_ = std::chrono::steady_clock::now();
   describe(run, codecs);
   saving_.emplace(settings_.out / "checkpoint", on_disk_before, SaveMark(steps_, run_id_), run,
-                  files, Kept{settings_.keep, own_step_});
+                  files, Kept{settings_.keep, own_step_, settings_.given_up});
   if (last) await_save(last);
 }
 

@@ -26,6 +26,8 @@
 
 namespace plangrad::parallel {
 
+class FolderLock;
+
 /// The data of a run. Each rank has its own.
 class RunData {
  public:
@@ -40,18 +42,25 @@ class RunData {
 /// The user's settings of a session: its folders, its length, and when it saves.
 struct SessionScope {
   std::filesystem::path out = "out", resume;
-  std::string manifest = nn::manifest_name;  ///< of the checkpoint in `resume`
-  int steps = 2000, stop_after = 0;          ///< updates of the whole run; of this session, 0: any
-  int save_every = 0;                        ///< updates; 0: only at the end
-  double save_minutes = 10;                  ///< saves at the next chance after so long; 0: never
-  int keep = 2;                              ///< checkpoints that stay in the folder
+  /// What the run continues from, in `resume`: all ranks of a process read this one, whatever is
+  /// saved there meanwhile. Null: it begins anew.
+  std::shared_ptr<nn::OpenedCheckpoint> resumed = nullptr;
+  std::shared_ptr<FolderLock> lock = nullptr;  ///< of `out`, on rank 0; null: the session locks it
+  std::int64_t given_up = -1;                  ///< as nn::Kept has it
+  int steps = 2000, stop_after = 0;  ///< updates of the whole run; of this session, 0: any
+  int save_every = 0;                ///< updates; 0: only at the end
+  double save_minutes = 10;          ///< saves at the next chance after so long; 0: never
+  int keep = 2;                      ///< checkpoints that stay in the folder
 
-  /// The manifest of the checkpoint that the run continues from; empty: it begins anew.
-  std::filesystem::path resumed_manifest() const {
-    return resume.empty() ? resume : resume / "checkpoint" / manifest;
+  /// The description of the run that is continued.
+  const nlohmann::json& resumed_run() const { return *resumed->manifest().run; }
+  /// Opens the newest checkpoint of a run to continue from it; with an empty path, does nothing.
+  void resume_from(const std::filesystem::path& run) {
+    if (run.empty()) return;
+    resume = run;
+    resumed =
+        std::make_shared<nn::OpenedCheckpoint>(nn::find_intact(run / "checkpoint").checkpoint);
   }
-  /// The checkpoint that the run continues from.
-  Checkpoint resumed() const { return Checkpoint(resume / "checkpoint", manifest); }
 };
 
 // ---- plans (plans.cpp) ----

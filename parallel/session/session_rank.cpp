@@ -7,7 +7,9 @@ namespace {
 
 /// The engine's settings, with the hosts of hierarchical sums; checks that ranks agree on the run.
 Engine::Settings engine_settings(const SessionSettings& settings, Transport& transport) {
-  check_agreement(transport, settings.run, settings.resumed_manifest(), settings.engine.timeout);
+  PG_CHECK(settings.resume.empty() == !settings.resumed,
+           "SessionScope::resume_from() opens what a ", "session continues from");
+  check_agreement(transport, settings.run, settings.resumed.get(), settings.engine.timeout);
   Engine::Settings result = settings.engine;
   if (result.reduction == AllReduce::hierarchical && result.hosts.empty())
     result.hosts = hosts_of_ranks(transport, result.timeout);
@@ -20,6 +22,14 @@ Peaks peaks_of(const MemoryMeter& meter) {
   for (int i = 0; i < category_count; ++i)
     peaks[name_of(static_cast<Category>(i))] = meter.peak(static_cast<Category>(i));
   return peaks;
+}
+
+/// Why the newest weights of some stage must not be saved; empty: all are finite.
+std::string not_finite(Engine& engine) {
+  for (auto& [stage, store] : engine.stores())
+    if (!all_finite(store.versions().at(store.newest())))
+      return text("some weights of stage ", stage, " are not finite; ", when_not_finite);
+  return "";
 }
 
 /// Raises each of the peaks to those of another time.
@@ -68,7 +78,8 @@ SessionRank::SessionRank(const Training& training, Transport& transport, const D
       peaks_(device->meter()) {
   begin();
   check_first_weights(engine_, steps_);
-  claim_.emplace(transport, settings.out, settings.engine.timeout);
+  if (settings.resumed) settings.resumed->close();  // all ranks have begun
+  claim_.emplace(transport, settings.out, settings.engine.timeout, settings.lock);
   run_id_ = common_run_id(transport, run_id_, settings.engine.timeout);
 }
 
@@ -76,9 +87,9 @@ SessionRank::SessionRank(const Training& training, Transport& transport, const D
 void SessionRank::begin() {
   const SessionSettings& settings = settings_;
   AtWork preparing(engine_.transport(), Work::preparing);
-  std::optional<Checkpoint> checkpoint;
-  if (!settings.resume.empty()) {
-    checkpoint.emplace(settings.resumed());
+  std::shared_ptr<const Checkpoint> checkpoint;
+  if (settings.resumed) {
+    checkpoint = settings.resumed->get();
     first_ = steps_ = static_cast<int>(checkpoint->step());
     run_id_ = checkpoint->run_id();
   }
@@ -162,6 +173,7 @@ Save::Answer SessionRank::carry_out(const Save&) {
   answer.files = writer_.start(settings_.out / "checkpoint", {steps_, run_id_});
   answer.codec = codec_numbers(engine_).dump();
   answer.weights = weights_checksums(engine_);
+  if (answer.failure.empty()) answer.failure = not_finite(engine_);
   return answer;
 }
 

@@ -246,9 +246,13 @@ std::optional<RankEnvironment> rank_environment(const Variable& variable) {
     if (!variable(launcher.rank)) continue;
     if (std::string(launcher.name) == "Slurm" && batch_script) continue;
     PG_CHECK(variable(launcher.size), "environment variable ", launcher.rank, " is set and ",
-             launcher.size, " is not; set both or neither");
-    RankEnvironment found{launcher.name, number(variable, launcher.rank),
-                          number(variable, launcher.size), number(variable, launcher.local_rank),
+             launcher.size, " is not; set both or, to start alone, neither: env -u ", launcher.rank,
+             " ...");
+    RankEnvironment found{launcher.name,
+                          launcher.rank,
+                          number(variable, launcher.rank),
+                          number(variable, launcher.size),
+                          number(variable, launcher.local_rank),
                           number(variable, launcher.local_size)};
     check_within(launcher.rank, found.rank, launcher.size, found.size);
     if (found.local_rank != -1 && found.local_size != -1)

@@ -98,6 +98,7 @@ std::vector<std::string> all_gather_bytes(Transport& transport, std::string byte
 
 struct RankEnvironment {
   std::string launcher;  ///< "Open MPI", "MPICH", "Slurm" or "torchrun"
+  std::string variable;  ///< of the environment, that says the rank
   int rank = 0, size = 1;
   int local_rank = -1, local_size = -1;  ///< among the ranks of this host; -1: unknown
 };

@@ -182,8 +182,8 @@ void raise_eager_limits() {
 }
 
 /// Tells the others, gives them two seconds to stop too, so that each can say what it waited for,
-/// and ends the process with status 1. MPI_Finalize is left out: it would wait for the others.
-[[noreturn]] void abandon(MpiTransport& transport, const std::string& what) {
+/// and ends the process. MPI_Finalize is left out: it would wait for the others.
+[[noreturn]] void abandon(MpiTransport& transport, const std::string& what, int status) {
   transport.fail(what);
   std::cerr << report(transport.rank(), what) + '\n' << std::flush;
   std::cout << std::flush;
@@ -194,7 +194,7 @@ void raise_eager_limits() {
     bool alone = static_cast<int>(transport.failures().size()) >= transport.size() - 1;
     if ((alone || sigterm_came) && transport.notes_have_left()) break;
   } while (farewell.left() > 0);
-  std::_Exit(1);
+  std::_Exit(status);
 }
 
 /// MPI_Init waits for all ranks of a job and has no deadline of its own. A watch that lives for
@@ -288,14 +288,17 @@ MpiWorld::~MpiWorld() {
 
 Transport& MpiWorld::transport() { return state_->transport; }
 
-void MpiWorld::run(const std::function<void(Transport&)>& body) {
+void MpiWorld::run(const std::function<void(Transport&)>& body,
+                   const std::function<int(const std::exception&)>& status_of) {
   std::string what;
+  int status = 1;
   try {
     return body(transport());
   } catch (const std::exception& error) {
     what = error.what();
+    if (status_of) status = status_of(error);
   }
-  abandon(state_->transport, what);
+  abandon(state_->transport, what, status);
 }
 
 void MpiWorld::stop_on_sigterm() {
@@ -329,7 +332,10 @@ MpiWorld::MpiWorld(double) {
 // The rest is never reached: there is no MpiWorld.
 MpiWorld::~MpiWorld() = default;
 Transport& MpiWorld::transport() { return state_->transport; }
-void MpiWorld::run(const std::function<void(Transport&)>& body) { body(transport()); }
+void MpiWorld::run(const std::function<void(Transport&)>& body,
+                   const std::function<int(const std::exception&)>&) {
+  body(transport());
+}
 void MpiWorld::stop_on_sigterm() {}
 
 }  // namespace plangrad::parallel

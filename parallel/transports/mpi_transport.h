@@ -27,8 +27,10 @@ class MpiWorld {
   Transport& transport();
 
   /// Runs body(transport()). If it throws, writes the report to stderr, tells the others and gives
-  /// them two seconds to stop too, flushes the output, and ends the process with status 1.
-  void run(const std::function<void(Transport&)>& body);
+  /// them two seconds to stop too, flushes the output, and ends the process with its status.
+  ///   status_of: the status of an error; null: 1
+  void run(const std::function<void(Transport&)>& body,
+           const std::function<int(const std::exception&)>& status_of = nullptr);
 
   /// Open MPI's mpirun sends SIGTERM to all ranks as soon as one has died, and when the user
   /// interrupts it; a second later (OMPI_MCA_odls_base_sigkill_timeout) it kills them. MPICH's

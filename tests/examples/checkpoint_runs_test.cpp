@@ -2,9 +2,12 @@
 // folder; and the program that looks into checkpoints.
 #include <csignal>
 #include <fstream>
+#include <limits>
 
 #include "nn/checkpoint/checkpoint.h"
 #include "nn/checkpoint/file.h"
+#include "parallel/session/agreement.h"
+#include "parallel/session/session.h"
 #include "tests/examples/runs.h"
 #include "tests/folders.h"
 #include "tests/sanitized.h"
@@ -292,4 +295,74 @@ TEST_CASE("a save counts, whatever the lines of the run can't replace", "[checkp
                                Contains("step 6 is saved, but can't replace ") &&
                                !Contains("NOT SAVED"));
   CHECK(step_of(runs.path("run")) == 6);
+}
+
+TEST_CASE("a run that diverges leaves its good checkpoints, and goes back to one", "[checkpoint]") {
+  const Runs runs{{"--save-every", "2", "--evaluate-every", "0"}};
+  runs.train("run", {"--steps", "4"});
+  const std::string out = runs.path("run");
+  const Words resume{"train_gpt", "--resume", out, "--data", runs.data};
+  for (const Words& ranks : {Words(), Words{"--ranks", "2", "--data-parallel", "2"}}) {
+    const Finished ended =
+        run(resume + ranks + Words{"--steps", "9", "--learning-rate", "1e20", "--clip", "0"});
+    CHECK(ended.status == 3);
+    CHECK_THAT(ended.errors,
+               Contains("is saved aside, in " + out + "/diverged") &&
+                   Contains("--resume " + out + " continues from update 4, and --at"));
+    CHECK(step_of(out) == 4);
+    CHECK(step_of(out + "/diverged") == 5);
+    fs::remove_all(out + "/diverged");
+  }
+  CHECK(output_of({"checkpoint", "list", out}).starts_with("update 4: manifest.json, "));
+  CHECK_THAT(output_of({"checkpoint", "list", out}), Contains("update 2: manifest-2.json, "));
+  CHECK_THAT(run(resume + Words{"--at", "3"}).errors, Contains("has no checkpoint of update 3"));
+  runs.resume("run", {"--at", "2", "--steps", "3"});  // replaces what was not continued from
+  CHECK(step_of(out) == 3);
+  CHECK(steps_in_metrics(out) == std::vector<int>{1, 2, 3});
+}
+
+TEST_CASE("a run goes on with the validation data that it began with", "[checkpoint]") {
+  const Runs runs;
+  runs.train("run", {"--stop-after", "1"});
+  std::string text = varied_text();
+  std::reverse(text.end() - 50, text.end());  // of the tenth that validates
+  const std::string other = runs.folder.write("other.txt", text);
+  const Finished refused = run({"train_gpt", "--resume", runs.path("run"), "--data", other});
+  CHECK(refused.status == 2);
+  CHECK_THAT(refused.errors, Contains("the run was validated on another text than that of"));
+}
+
+TEST_CASE("a run that is locked is not read, but refused", "[checkpoint]") {
+  const Runs runs;
+  runs.train("run", {"--stop-after", "1"});
+  const std::string out = runs.path("run");
+  const plangrad::parallel::FolderLock lock(out);
+  fs::remove(out + "/checkpoint/manifest.json");  // which would be missed otherwise
+  CHECK_THAT(run({"train_gpt", "--resume", out}).errors, Contains("another run writes to " + out));
+}
+
+TEST_CASE("flags with their greatest numbers do not end a resumed run early", "[checkpoint]") {
+  const Runs runs{{"--steps", "3"}};
+  runs.train("run", {"--stop-after", "1"});
+  for (const char* flag :
+       {"--stop-after", "--save-every", "--evaluate-every", "--check", "--keep"}) {
+    const std::string out = runs.path(std::string("out") + flag);
+    runs.resume("run", {"--out", out, flag, std::to_string(std::numeric_limits<int>::max())});
+    CHECK(step_of(out) == 3);
+  }
+  for (const char* flag : {"--save-minutes", "--timeout"}) {
+    const std::string out = runs.path(std::string("out") + flag);
+    runs.resume("run", {"--out", out, flag, "1000000"});
+    CHECK(step_of(out) == 3);
+  }
+}
+
+TEST_CASE("borders of a session at the ends of numbers", "[checkpoint]") {
+  using plangrad::parallel::Border;
+  using plangrad::parallel::next_multiple;
+  CHECK(next_multiple(Border::never, 7) == Border::never);
+  CHECK(next_multiple(5, Border::never - 2) == Border::never);
+  plangrad::parallel::SessionScope scope;
+  scope.steps = 20, scope.stop_after = Border::never;
+  CHECK(plangrad::parallel::Borders(scope, 4, {}).last() == 20);
 }

@@ -78,7 +78,7 @@ TEST_CASE("the program elastic starts processes again when one is killed") {
 TEST_CASE("the program elastic starts nothing again that never began, and harms no other file") {
   const Runs runs{{"--data-parallel", "2", "--quiet"}};
   Finished ended = elastic(runs, runs.words("none", {"--data", runs.path("missing.txt")}));
-  CHECK(ended.status == 1);
+  CHECK(ended.status == 2);
   CHECK_THAT(ended.errors, Contains("before the first update: no rank is lost"));
   CHECK_FALSE(std::filesystem::exists(runs.path("none")));
   ended = elastic(runs, runs.words("text.txt"));
@@ -97,6 +97,17 @@ TEST_CASE("the program elastic starts nothing again that never began, and harms 
     CHECK_THAT(ended.errors, Contains("leave out " + own[0] + ": "));
   }
   CHECK_FALSE(std::filesystem::exists(runs.path("stopped")));
+}
+
+TEST_CASE("a run of processes that diverges is not started again") {
+  const Runs runs{{"--data-parallel", "2", "--steps", "12", "--quiet", "--evaluate-every", "0"}};
+  runs.train("run", {"--stop-after", "4"});
+  const Finished ended =
+      elastic(runs, {"train_gpt", "--resume", runs.path("run"), "--data", runs.data,
+                     "--learning-rate", "1e20", "--clip", "0", "--transport", "mpi"});
+  CHECK(ended.status == 3);
+  CHECK_THAT(ended.errors, Contains("elastic: the run diverged, as another start would"));
+  CHECK(saved(runs, "run") == 4);
 }
 
 TEST_CASE("a run of processes whose saves fail is not started again") {

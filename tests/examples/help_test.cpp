@@ -92,10 +92,32 @@ TEST_CASE("what all ranks of a launcher find wrong is printed by the first alone
                  second = started("1", {"--schedual"});
   CHECK(first.status == 2);
   CHECK_THAT(first.errors, Contains("did you mean --schedule?"));
-  CHECK(second.status == 2);
-  CHECK(second.errors.empty());
+  CHECK(second.status == 2);  // mpirun would have ended it before it tells
+  CHECK_THAT(second.errors, Contains("error of rank 1: "));
   const Words alone{"--data", "/dev/null"};  // they would train the same model twice
-  CHECK_THAT(started("0", alone).errors, Contains("Open MPI started; add --transport mpi"));
+  CHECK_THAT(started("0", alone).errors,
+             Contains("Open MPI started, as OMPI_COMM_WORLD_RANK says; add --transport mpi, or "
+                      "start it alone: env -u OMPI_COMM_WORLD_RANK train_gpt"));
+}
+
+TEST_CASE("no variable of a launcher turns an error into an abort, or into silence") {
+  for (const char* name : {"plan", "train_gpt", "train_resnet", "train_vocabulary", "sample_gpt",
+                           "checkpoint", "report", "elastic"})
+    for (const Words& set :
+         {Words{"RANK=0"}, Words{"RANK=abc", "WORLD_SIZE=2"}, Words{"PMI_RANK=5", "PMI_SIZE=2"},
+          Words{"SLURM_PROCID=0"}, Words{"OMPI_COMM_WORLD_RANK=0"}}) {
+      CAPTURE(name, set);
+      const Finished ended = run(Words{"/usr/bin/env"} + set + Words{program(name), "--nope"});
+      CHECK(ended.status == 2);
+      CHECK_THAT(ended.errors, Contains("error: "));
+    }
+  // Programs that are never ranks tell at once, whichever rank they are said to be.
+  const Words second{"/usr/bin/env", "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2"};
+  CHECK_THAT(run(second + Words{program("plan"), "show", "--nope"}).errors,
+             Contains("error: there is no flag --nope"));
+  CHECK_THAT(run({"/usr/bin/env", "RANK=0", program("train_gpt"), "--data", "/dev/null"}).errors,
+             Contains("RANK is set and WORLD_SIZE is not; set both or, to start alone, neither: "
+                      "env -u RANK ..."));
 }
 
 TEST_CASE("words that no checkpoint can keep are refused before training") {

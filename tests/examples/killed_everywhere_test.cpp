@@ -50,7 +50,7 @@ struct Kills {
     CHECK((process < 0 ? killed.status == 128 + SIGKILL : killed.status != 0));
     const std::string folder = runs.path("killed") + "/checkpoint";
     using namespace plangrad::nn;
-    CHECK(Checkpoint(folder, find_intact(folder).manifest).step() >= 3);
+    CHECK(find_intact(folder).checkpoint->step() >= 3);
     const Finished resumed =
         run({"train_gpt", "--resume", runs.path("killed"), "--transport", "threads"});
     INFO(resumed.errors);

@@ -115,13 +115,15 @@ TEST_CASE("train_resnet learns to tell classes apart, and counts how many it get
 
 TEST_CASE("the accuracy is the share of right predictions, whatever the last microbatch's size") {
   ImageRuns runs;
-  runs.train("parts", steady + Words{"--stop-after", "59"});
-  // From here on images of class 0, which are 6 of 22, are said to be of class 1.
+  // Of the images to validate, those of class 0, which are 6 of 22, are said to be of class 1.
   std::string labels = label_file(22);
   std::replace(labels.begin() + 8, labels.end(), '\0', '\1');
   runs.folder.write("images/t10k-labels-idx1-ubyte", labels);
-  runs.succeed({"train_resnet", "--resume", runs.path("parts")});
-  CHECK(summary_of(runs.path("parts"))["validation_accuracy"].get<double>() == Approx(16.0 / 22));
+  runs.train("run", steady);
+  CHECK(summary_of(runs.path("run"))["validation_accuracy"].get<double>() == Approx(16.0 / 22));
+  runs.folder.write("images/t10k-labels-idx1-ubyte", label_file(22));
+  CHECK_THAT(run({"train_resnet", "--resume", runs.path("run"), "--steps", "99"}).errors,
+             Contains("the run was validated on another set of images than that of"));
 }
 
 TEST_CASE("train_resnet shows images per second and the accuracy while it runs") {

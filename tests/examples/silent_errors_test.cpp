@@ -190,7 +190,9 @@ TEST_CASE("silent errors: a faulty processor ends the run at its first check", "
   CHECK_THROWS_WITH(train(),
                     Contains("a silent error after update 3: rank 2 has wrong gradients of "
                              "the weights of stage 0"));
-  CHECK(rescue->save({.out = folder.path}, training.learning_rate) ==
+  SessionScope scope;
+  scope.out = folder.path;
+  CHECK(rescue->save({.scope = scope}, training.learning_rate) ==
         "the last updates are not saved, as some weights are wrong");
   CHECK(rescue->newest_save(folder.path) == 0);
 }

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
+#include <thread>
 #include <tuple>
 
 #include "autograd/cpu/cpu_backend.h"
@@ -353,4 +354,56 @@ TEST_CASE("a checkpoint that can't be opened is not passed over for an older one
                             Contains("no older one is used: make it readable, or move "));
   }
   CHECK(find_intact(path).manifest == "manifest.json");
+}
+
+TEST_CASE("a checkpoint is found whole while a run saves beside it", "[checkpoint]") {
+  const OwnFolder folder;
+  const fs::path path = folder.path();
+  save(path, {1, "a"}, 1);
+  std::jthread neighbour([&](const std::stop_token& over) {
+    for (int step = 2; !over.stop_requested(); ++step) save(path, {step, "a"}, step);
+  });
+  std::int64_t last = 0;
+  for (int tries = 0; tries < 50; ++tries) {
+    const IntactCheckpoint found = find_intact(path);
+    CHECK(found.news.empty());
+    CHECK(found.checkpoint->step() >= last);
+    last = found.checkpoint->step();
+    CHECK_NOTHROW(found.checkpoint->verify());  // its files may be gone by now
+  }
+  CHECK(last > 1);
+}
+
+TEST_CASE("a save does not replace a newer update of its run", "[checkpoint]") {
+  const OwnFolder folder;
+  const fs::path path = folder.path();
+  save(path, {5, "a"}, 5);
+  CHECK_THROWS_WITH(save(path, {4, "a"}, 4, {2}), Contains("has update 5 of this run by now") &&
+                                                      Contains("update 4 does not replace it"));
+  CHECK(names_in_folder(path).size() == 3);
+  CHECK(Checkpoint(path).step() == 5);
+  save(path, {4, "a"}, 4, {.count = 2, .last = 3, .given_up = 5});
+  CHECK(Checkpoint(path).step() == 4);
+  save(path, {1, "b"}, 1);  // of another run
+  CHECK(Checkpoint(path).run_id() == "b");
+}
+
+TEST_CASE("an older checkpoint is found by its update", "[checkpoint]") {
+  const OwnFolder folder;
+  const fs::path path = folder.path();
+  for (int step : {1, 2, 3}) save(path, {step, "a"}, step, {3});
+  for (int step : {1, 2, 3}) CHECK(find_intact(path, step).checkpoint->step() == step);
+  CHECK_THROWS_WITH(find_intact(path, 4),
+                    Contains("has no checkpoint of update 4; checkpoint list"));
+}
+
+TEST_CASE("an opened checkpoint lasts until it is closed", "[checkpoint]") {
+  const OwnFolder folder;
+  save(folder.path(), {1, "a"}, 1);
+  OpenedCheckpoint opened(find_intact(folder.path()).checkpoint);
+  fs::remove_all(folder.path());
+  CHECK_NOTHROW(opened.get()->verify());
+  opened.close();
+  CHECK(opened.manifest().step == 1);
+  CHECK_THROWS_WITH(opened.get(), Contains("the checkpoint of update 1 is closed"));
 }

@@ -41,7 +41,7 @@ void read_input(const std::string& input) {
   write("run/summary.json", files[1]);
   // A run that resumes copies the lines. It has another folder, or the first would change.
   SessionScope scope;
-  scope.resume = folder() / "run";
+  scope.resume_from(folder() / "run");
   scope.out = folder() / "resumed";
   std::filesystem::remove_all(scope.out);  // some file systems are slow to cut files short
   RunLog log({.quiet = true});

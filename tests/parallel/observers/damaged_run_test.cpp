@@ -29,7 +29,7 @@ TEST_CASE("a run goes on from metrics whose values are of other kinds", "[sessio
   nn::make_folder(folder.path / "checkpoint");
   commit_checkpoint(folder.path / "checkpoint", {2}, json::object(), {});
   SessionScope scope;
-  scope.resume = folder.path;
+  scope.resume_from(folder.path);
   scope.out = folder.path / "out";
   RunLog log({.quiet = true});
   std::vector<json> lines;

@@ -28,7 +28,7 @@ void train_replicas(const RunFolder& folder,
 /// Resumes `folder` with rank 1 reading another one.
 void resume_apart(const RunFolder& folder, const RunFolder& other) {
   train_replicas(folder, [&](int rank, SessionSettings& settings) {
-    settings.resume = rank == 0 ? folder.path : other.path;
+    settings.resume_from(rank == 0 ? folder.path : other.path);
     settings.steps = 4;
   });
 }
@@ -57,7 +57,7 @@ TEST_CASE("ranks that resume other checkpoints are found at the start", "[sessio
   train_replicas(shorter, [](int, SessionSettings& settings) { settings.steps = 1; });
   for (const RunFolder* other : {&two, &shorter}) {
     CHECK_THROWS_WITH(resume_apart(one, *other),
-                      Contains("resumes another checkpoint than rank 0"));
+                      Contains("resumes another checkpoint, that of update"));
     CHECK(Checkpoint(one / "checkpoint").step() == 2);
   }
   resume_apart(one, one);

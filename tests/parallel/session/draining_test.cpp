@@ -20,7 +20,7 @@ namespace {
 int run_pipeline(const std::string& schedule, const RunFolder& folder, const std::string& resume,
                  int last, bool interrupted, int evaluate_every = 0) {
   run_sessions(small_training(2), folder, 2, [&](int, SessionSettings& settings) {
-    settings.resume = resume;
+    settings.resume_from(resume);
     settings.run = nlohmann::json::object();
     settings.steps = 1000000;
     settings.stop_after = resume.empty() ? last : last - 7;
@@ -108,7 +108,7 @@ TEST_CASE("a run with drift that stops where it drains has the bits of one that 
   RunFolder whole, parts;
   auto run = [](const RunFolder& folder, const std::string& resume, int stop_after) {
     run_sessions(small_training(2), folder, 2, [&](int, SessionSettings& settings) {
-      settings.resume = resume;
+      settings.resume_from(resume);
       settings.run = nlohmann::json::object();
       settings.steps = 30;
       settings.stop_after = stop_after;

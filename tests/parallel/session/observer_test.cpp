@@ -3,6 +3,7 @@
 #include "parallel/session/observer.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "parallel/session/session_rank.h"
 #include "tests/catch.h"
@@ -123,7 +124,7 @@ std::vector<std::vector<std::string>> calls_by_rank(const RunFolder& folder, int
   std::vector<std::vector<std::string>> calls(2);
   auto run = [&] {
     run_sessions(small_training(1), folder, 2, [&](int rank, SessionSettings& settings) {
-      settings.resume = resume;
+      settings.resume_from(resume);
       settings.run = nlohmann::json::object();
       settings.steps = resume.empty() ? 2 : 3;
       settings.plans = std::make_shared<WatchedPlans>(
@@ -160,4 +161,39 @@ TEST_CASE("observers: all ranks hear of a failure, and none that the run ended",
   CHECK(calls[0].back() == "failed 0 enough");
   CHECK(calls[1].back().starts_with("failed 1"));
   for (const auto& rank : calls) CHECK(std::ranges::count(rank, "ended") == 0);
+}
+
+namespace {
+
+/// Makes a weight infinite after the last update.
+struct Spoiling : RunObserver {
+  const char* name() const override { return "spoiling"; }
+  void trains(SessionRank& rank, bool begins) override {
+    if (begins || rank.engine().transport().rank() != 1) return;
+    for (auto& [stage, store] : rank.engine().stores()) {
+      const Tensor weights = store.versions().at(store.newest());
+      weights.backend().fill(INFINITY, weights.window(0, {1}));
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("weights that are not finite are not saved", "[session]") {
+  const RunFolder folder;
+  CHECK_THROWS_WITH(run_sessions(small_training(2), folder, 2,
+                                 [&](int, SessionSettings& settings) {
+                                   settings.steps = 1;
+                                   settings.plans =
+                                       std::make_shared<WatchedPlans>([](int first, int steps) {
+                                         return plan_of("1f1b", first, steps);
+                                       });
+                                   settings.observers = [] {
+                                     Observers all;
+                                     all.push_back(std::make_unique<Spoiling>());
+                                     return all;
+                                   };
+                                 }),
+                    Contains("some weights of stage 1 are not finite"));
+  CHECK(manifests_of(folder / "checkpoint").empty());
 }

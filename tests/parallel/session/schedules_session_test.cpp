@@ -33,7 +33,7 @@ struct Session {
     training.clip = 0;
     SessionSettings settings;
     settings.out = out;
-    settings.resume = from;
+    settings.resume_from(from);
     settings.steps = last_step;
     settings.stop_after = stop_after;
     settings.observers = observers_of({.evaluate_every = 0});
