@@ -156,6 +156,8 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, int stride = 1, int padding
 /// shapes: x (N,C,H,W) -> (N,C,(H+2p-size)/stride+1,...)
 /// throws: Error if the window is larger than the padded image, or padding is over half of it
 Tensor max_pool2d(const Tensor& x, int size, int stride, int padding = 0);
+/// Averages windows as max_pool2d takes their maxima; padding counts as zeros.
+Tensor average_pool2d(const Tensor& x, int size, int stride, int padding = 0);
 
 /// Running mean and variance of the training images, which batch norm uses in evaluation.
 struct RunningStatistics {

@@ -309,6 +309,11 @@ Cases image() {
                    [](const Inputs& x) { return max_pool2d(x[0], 3, 2, 1); },
                    exactly,
                    {4, 4}});
+  cases.push_back({"average_pool2d",
+                   {{{2, 3, 7, 5}}},
+                   [](const Inputs& x) { return average_pool2d(x[0], 3, 2, 1); },
+                   {11},
+                   {6}});
   for (bool training : {true, false})
     cases.push_back({text("batch_norm ", training ? "training" : "inference"),
                      {{{2, 3, 7, 5}}, {{3}}, {{3}}},

@@ -1,5 +1,6 @@
 // Operations on images: checks, sizes of results, and above each the formula of its gradient.
-// Not here: loops over windows (autograd/cpu/convolution.cpp, images.cpp). Chapter 02.
+// Not here: loops over windows (autograd/cpu/convolution.cpp, images.cpp).
+// Chapter 02.
 #include "autograd/ops.h"
 
 #include "autograd/backend.h"
@@ -66,6 +67,19 @@ Tensor max_pool2d(const Tensor& x, int size, int stride, int padding) {
   return record(y, "max_pool2d", x, [index, shape = x.shape()](const Tensor& dy) {
     Tensor dx = empty(shape, dy.dtype(), dy.device());
     dy.backend().max_pool2d_backward(dy, index, dx);
+    return dx;
+  });
+}
+
+// y[h,w] = 1/size^2 sum_{i,j} x[h s + i - p, w s + j - p]
+//   dx[a,b] = 1/size^2 times the sum of dy[h,w] over the windows that hold x[a,b]
+Tensor average_pool2d(const Tensor& x, int size, int stride, int padding) {
+  Window window{size, size, stride, padding};
+  Tensor y = empty(pool("average_pool2d", x, window), x.dtype(), x.device());
+  x.backend().average_pool2d(x, window, y);
+  return record(y, "average_pool2d", x, [window, shape = x.shape()](const Tensor& dy) {
+    Tensor dx = empty(shape, dy.dtype(), dy.device());
+    dy.backend().average_pool2d_backward(dy, window, dx);
     return dx;
   });
 }

@@ -1,5 +1,6 @@
-// Kernels on images. Pooling has one thread per result, and its gradient one block per plane. Batch
-// norm's kernels that sum have one block per channel.
+// Kernels on images. Pooling has one thread per result, and its gradients one thread per pixel,
+// which adds the pixel's contributions in the order of the windows. Batch norm's kernels that sum
+// have one block per channel.
 // Not here: convolution (convolution.cu), the average over a whole image, which is a reduction, and
 // running statistics (autograd/ops.h). Chapter 02; Ioffe and Szegedy 2015.
 #include "cuda/backend/kernel_types.h"
@@ -30,6 +31,12 @@ struct SlidingPlanes {
     const int first = at * window.stride - window.padding;
     return {max(first, 0), min(first + window_size, size)};
   }
+  /// The windows that may read position `at`, along a side of the image.
+  __device__ Interval readers(int at, int window_size, int out_size) const {
+    const int last = at + window.padding, first = last - window_size + 1;
+    return {first <= 0 ? 0 : (first + window.stride - 1) / window.stride,
+            min(last / window.stride + 1, out_size)};
+  }
   /// Calls body(position in the plane) for each element that window o of a plane reads.
   template <class Body>
   __device__ void for_read(int o, Body body) const {
@@ -37,6 +44,14 @@ struct SlidingPlanes {
     const Interval across = read(o % out_width, window.width, width);
     for (int i = down.first; i < down.last; ++i)
       for (int j = across.first; j < across.last; ++j) body(i * width + j);
+  }
+  /// Calls body(o) for all windows of a plane that read the position.
+  template <class Body>
+  __device__ void for_readers(int position, Body body) const {
+    const Interval down = readers(position / width, window.height, out_height);
+    const Interval across = readers(position % width, window.width, out_width);
+    for (int i = down.first; i < down.last; ++i)
+      for (int j = across.first; j < across.last; ++j) body(i * out_width + j);
   }
 };
 
@@ -55,6 +70,25 @@ __device__ void max_of_window(std::int64_t i, SlidingPlanes p, const T* x, T* y,
   });
   y[i] = plane[best];
   index[i] = best;
+}
+
+template <class T>
+__device__ void average_of_window(std::int64_t i, SlidingPlanes p, const T* x, T* y) {
+  const int area = p.out_height * p.out_width;
+  const T* plane = x + i / area * p.height * p.width;
+  float sum = 0;
+  p.for_read(static_cast<int>(i % area), [&](int at) { sum += to_float(plane[at]); });
+  y[i] = from_float<T>(sum / static_cast<float>(p.window.height * p.window.width));
+}
+
+template <class T>
+__device__ void shares_of_windows(std::int64_t i, SlidingPlanes p, const T* dy, T* dx) {
+  const int size = p.height * p.width;
+  const T* plane = dy + i / size * p.out_height * p.out_width;
+  const auto share = static_cast<float>(p.window.height * p.window.width);
+  float sum = 0;
+  p.for_readers(static_cast<int>(i % size), [&](int o) { sum += to_float(plane[o]) / share; });
+  dx[i] = from_float<T>(sum);
 }
 
 /// Has one block per plane, whose threads all read all indices. A thread adds the gradients of
@@ -82,6 +116,18 @@ __global__ void __launch_bounds__(item_threads)
 void CudaBackend::max_pool2d(In x, Window window, Out y, Out index) {
   dispatch(x, [&]<class T>() {
     run_each<max_of_window<T>>(y.numel(), SlidingPlanes(x, y, window), x, y, index);
+  });
+}
+
+void CudaBackend::average_pool2d(In x, Window window, Out y) {
+  dispatch(x, [&]<class T>() {
+    run_each<average_of_window<T>>(y.numel(), SlidingPlanes(x, y, window), x, y);
+  });
+}
+
+void CudaBackend::average_pool2d_backward(In dy, Window window, Out dx) {
+  dispatch(dx, [&]<class T>() {
+    run_each<shares_of_windows<T>>(dx.numel(), SlidingPlanes(dx, dy, window), dy, dx);
   });
 }
 

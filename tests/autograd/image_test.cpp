@@ -105,12 +105,17 @@ TEST_CASE("image: pooling, gradients and precision", "[image]") {
     auto max = [p](const std::vector<Tensor>& x) {
       return max_pool2d(x[0], p.size, p.stride, p.padding);
     };
+    auto average = [p](const std::vector<Tensor>& x) {
+      return average_pool2d(x[0], p.size, p.stride, p.padding);
+    };
     // A maximum of absolute values says nothing about the terms of the gradient: bound those by
     // the number of windows that can share a pixel.
     double windows = p.size * p.size;
     CHECK_NOTHROW(
         check_op({text("max_pool2d ", p.x, ' ', p.size), {{p.x}}, max, exactly, {9, windows}},
                  cpu_device()));
+    CHECK_NOTHROW(check_op(
+        {text("average_pool2d ", p.x, ' ', p.size), {{p.x}}, average, {27}, {27}}, cpu_device()));
   }
 }
 
@@ -126,6 +131,12 @@ TEST_CASE("image: a maximum's place is the first of equals, and never padding", 
         low = -std::numeric_limits<float>::infinity();
   CHECK(std::isnan(item(max_pool2d(floats({1, nan, 2, 3}, {1, 1, 2, 2}, device), 2, 2))));
   CHECK(item(max_pool2d(floats({low, low, low, low}, {1, 1, 2, 2}, device), 2, 2)) == low);
+}
+
+TEST_CASE("image: an average counts padding as zeros", "[image]") {
+  Tensor x = floats({4, 8, 12, 16}, {1, 1, 2, 2}, cpu_device());
+  CHECK(to_host(average_pool2d(x, 2, 2, 1)) == Numbers{1, 2, 3, 4});
+  CHECK(to_host(average_pool2d(x, 2, 2)) == Numbers{10});
 }
 
 TEST_CASE("image: batch norm, gradients and precision", "[image]") {
@@ -216,6 +227,8 @@ TEST_CASE("image: PyTorch's numbers", "[image]") {
     std::string how = text(size, '.', stride, '.', padding);
     Tensor x = values({2, 3, 7, 6}, 0);
     check("max_pool2d." + how, max_pool2d(x, size, stride, padding), {{"x", x}});
+    x = values({2, 3, 7, 6}, 0);
+    check("average_pool2d." + how, average_pool2d(x, size, stride, padding), {{"x", x}});
   }
   for (bool training : {true, false}) {
     Tensor x = values({2, 3, 7, 6}, 0), weight = values({3}, 1000), bias = values({3}, 2000);
@@ -259,7 +272,7 @@ TEST_CASE("image: results do not depend on the number of threads", "[image]") {
     Tensor scale = variable(uniform_tensor({{8}}, "s", device, DType::f32)),
            zero = zeros({8}, DType::f32, device);
     Tensor y = batch_norm(conv2d(x, weight, 1, 1), scale, zero, {zero, zero}, true);
-    y = max_pool2d(y, 3, 2, 1);
+    y = average_pool2d(max_pool2d(y, 3, 2, 1), 2, 1);
     backward(y, y.detach());
     for (const Tensor& t : {y.detach(), gradient(x), gradient(weight), gradient(scale)})
       all.push_back(to_host(t));
@@ -288,7 +301,7 @@ TEST_CASE("image: what does not fit is refused", "[image]") {
   CHECK_THROWS_WITH(conv2d(x, make({4, 3, 3, 3}, DType::bf16)), Contains("types differ"));
 
   CHECK_THROWS_WITH(max_pool2d(x, 5, 1), Contains("a window of 5x5 does not fit"));
-  CHECK_THROWS_WITH(max_pool2d(x, 0, 1), Contains("a window of 0x0"));
+  CHECK_THROWS_WITH(average_pool2d(x, 0, 1), Contains("a window of 0x0"));
   CHECK_THROWS_WITH(max_pool2d(x, 3, 1, 2), Contains("padding 2 is more than half of the window"));
   CHECK_THROWS_WITH(max_pool2d(c, 1, 1), Contains("expected images (N,C,H,W), got (3)"));
 

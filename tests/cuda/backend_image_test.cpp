@@ -65,6 +65,12 @@ Cases pools() {
                      [p](const Inputs& x) { return max_pool2d(x[0], p.size, p.stride, p.padding); },
                      exactly,
                      {windows, windows}});
+    cases.push_back(
+        {text("average_pool2d ", p.x),
+         {{p.x}},
+         [p](const Inputs& x) { return average_pool2d(x[0], p.size, p.stride, p.padding); },
+         {windows + 2},
+         {2 * windows + 2}});
   }
   return cases;
 }

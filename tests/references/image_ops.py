@@ -44,6 +44,9 @@ for size, stride, padding in [(2, 2, 0), (3, 2, 1)]:
     x = images()
     y = F.max_pool2d(x, size, stride, padding)
     store(f"max_pool2d.{size}.{stride}.{padding}", y, {"x": x})
+    x = images()
+    y = F.avg_pool2d(x, size, stride, padding)
+    store(f"average_pool2d.{size}.{stride}.{padding}", y, {"x": x})
 
 for training in [True, False]:
     name = "batch_norm.training" if training else "batch_norm.inference"
