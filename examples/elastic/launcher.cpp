@@ -199,12 +199,25 @@ int Launcher::end(int status) {
   return status;
 }
 
+/// Copies what a run that diverged has saved aside in memory.
+void Launcher::keep_aside() const {
+  const fs::path aside = memory_.path() / "diverged", kept = options_.out / "diverged";
+  std::error_code problem;
+  if (!fs::exists(aside, problem)) return;
+  fs::create_directories(options_.out, problem);
+  fs::copy(aside, kept, fs::copy_options::recursive | fs::copy_options::overwrite_existing,
+           problem);
+  std::cerr << text("elastic: what is saved aside ", problem ? "can't be copied to " : "is in ",
+                    kept.string(), '\n');
+}
+
 /// The status of this program if another start is no use, and says why: all is done, or the run
 /// can't save. A rank that is lost when all is done costs nothing.
 std::optional<int> Launcher::last_status(int status) const {
   if (status == misused) return misused;
   if (status == diverged) {
     std::cerr << "elastic: the run diverged, as another start would: see the lines above\n";
+    keep_aside();
     return status;
   }
   if (is_complete()) {

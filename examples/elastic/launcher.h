@@ -46,6 +46,7 @@ class Launcher {
   bool has_begun() const;
   bool is_complete() const;
   bool can_save(int status) const;
+  void keep_aside() const;
   std::optional<int> last_status(int status) const;
   void note_loss(int status);
   int end(int status);

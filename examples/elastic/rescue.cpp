@@ -192,12 +192,13 @@ std::string Rescue::save(const RescueSettings& settings, const LearningRate& rat
   if (updates.empty() || *updates.rbegin() == remains_.front().first) return "";
   const fs::path out = settings.scope.out;
   const int before = newest_save(out);
-  const bool aside = diverged_ && before > 0;
+  const bool aside = diverged_ && (before > 0 || remains_.front().first > 0);
   const fs::path to = aside ? out / "diverged" : out;
   if (const std::string id = saved_in(to).run_id; !id.empty() && id != remains_.front().run_id)
     return text("the last updates are lost, as ", to.string(),
                 " holds another run, which stays; save earlier with --save-every");
-  const std::string go_on = how_to_go_on(out, before);
+  const std::string go_on =
+      aside ? how_to_go_back(out, before) : text("; continue with --resume ", out.string());
   std::string problem;
   for (auto update = updates.rbegin(); update != updates.rend() && *update > before; ++update) try {
       problem = problem_at(*update);
@@ -217,10 +218,10 @@ std::string Rescue::save(const RescueSettings& settings, const LearningRate& rat
                          : "nothing was saved before");
 }
 
-/// Weights that the run has diverged from may have grown wrong before they were saved.
-///   before: the newest update that is saved in `out`
-std::string Rescue::how_to_go_on(const fs::path& out, int before) const {
-  if (!diverged_ || before == 0) return text("; continue with --resume ", out.string());
+/// Weights from which a run diverges may have grown wrong before they were saved.
+///   before: the newest update that is saved in `out`; 0: the session saved none there
+std::string Rescue::how_to_go_back(const fs::path& out, int before) {
+  if (before == 0) return "; the run diverged, so go back to what was resumed";
   return text("; the run diverged, so go back: --resume ", out.string(), " continues from update ",
               before, ", and --at from an older one that checkpoint list ", out.string(), " names");
 }

@@ -106,7 +106,9 @@ TEST_CASE("a run of processes that diverges is not started again") {
       elastic(runs, {"train_gpt", "--resume", runs.path("run"), "--data", runs.data,
                      "--learning-rate", "1e20", "--clip", "0", "--transport", "mpi"});
   CHECK(ended.status == 3);
-  CHECK_THAT(ended.errors, Contains("elastic: the run diverged, as another start would"));
+  CHECK_THAT(ended.errors, Contains("elastic: the run diverged, as another start would") &&
+                               Contains("what is saved aside is in " + runs.path("run/diverged")));
+  CHECK(saved(runs, "run/diverged") == 5);
   CHECK(saved(runs, "run") == 4);
 }
 

@@ -54,7 +54,10 @@ TEST_CASE("at work: one that computes the same cell for 30 deadlines is given up
   CHECK_THROWS_WITH(run_ranks(2,
                               [](Transport& transport) {
                                 transport.publish({.cell = 3, .plan = 0, .work = Work::computing});
-                                if (transport.rank() == 0) return gather_bytes(transport, "", 0.02);
+                                if (transport.rank() == 0) {
+                                  while (transport.position(1).cell != 3) transport.wait(0.001);
+                                  return gather_bytes(transport, "", 0.02);
+                                }
                                 transport.wait(60);  // until rank 0 gives up
                                 return std::vector<std::string>();
                               }),
