@@ -9,7 +9,7 @@
 #include "examples/programs/program.h"
 #include "examples/programs/rank_device.h"
 #include "examples/programs/run_folder.h"
-#include "nn/text/vocabulary.h"
+#include "nn/text/byte_pair.h"
 
 namespace {
 
@@ -17,7 +17,8 @@ using namespace plangrad::nn;
 using namespace plangrad::examples;
 using plangrad::autograd::text;
 
-/// Computes the logits of the token after `tokens`, from the last `context` of them.
+/// Computes the logits of the token after `tokens`, from the last `context` of them: one for each
+/// token of the vocabulary, and none for rows that only pad the model's table.
 std::vector<double> next_logits(LoadedGpt& gpt, const std::vector<std::int32_t>& tokens) {
   const DevicePtr& device = gpt.weights.device();
   NoGrad no_grad(*device);
@@ -25,7 +26,9 @@ std::vector<double> next_logits(LoadedGpt& gpt, const std::vector<std::int32_t>&
   std::vector<std::int32_t> window(tokens.end() - static_cast<std::ptrdiff_t>(seen), tokens.end());
   std::int64_t length = static_cast<std::int64_t>(seen);
   Tensor logits = gpt.stage->forward(from_host(window, {1, length}, device), {});
-  return to_host(slice(logits, 1, length - 1, length));
+  std::vector<double> next = to_host(slice(logits, 1, length - 1, length));
+  next.resize(std::min<std::size_t>(next.size(), gpt.vocabulary->size()));
+  return next;
 }
 
 /// Returns a new line, or the first token if the vocabulary has no new line.
@@ -38,14 +41,20 @@ std::vector<std::int32_t> first_tokens(const Vocabulary& vocabulary) {
 }
 
 void write(LoadedGpt gpt, const std::optional<std::string>& prompt, std::int64_t count,
-           const SampleSettings& settings, std::uint64_t seed) {
+           const SampleSettings& settings, std::uint64_t seed, bool one_text) {
+  const auto* pairs = dynamic_cast<const BytePairVocabulary*>(gpt.vocabulary.get());
+  const std::optional<std::int32_t> end = one_text && pairs ? pairs->separator() : std::nullopt;
   std::vector<std::int32_t> tokens = prompt ? usage([&] { return gpt.vocabulary->encode(*prompt); })
                                             : first_tokens(*gpt.vocabulary);
   if (tokens.empty()) throw UsageError("--prompt is empty; give the model some text to continue");
+  for (std::int32_t token : tokens)
+    if (token >= gpt.config.vocabulary)
+      throw UsageError(text("--prompt has token ", token, ", which was added to the vocabulary: ",
+                            "the model knows ", gpt.config.vocabulary));
   PrintablePieces pieces;  // a character may take several tokens
   std::cout << pieces.take(gpt.vocabulary->decode(tokens)) << std::flush;
   RandomKey key(seed, "sample");
-  for (std::int64_t i = 0; i < count; ++i) {
+  for (std::int64_t i = 0; i < count && (i == 0 || tokens.back() != end); ++i) {
     tokens.push_back(
         sample_token(next_logits(gpt, tokens), settings, key, static_cast<std::uint64_t>(i)));
     std::cout << pieces.take(gpt.vocabulary->decode(std::span(&tokens.back(), 1))) << std::flush;
@@ -72,6 +81,7 @@ int main(int argc, char** argv) {
   std::string device = "cpu";
   std::optional<std::string> prompt;
   std::int64_t count = 200, seed = 1;
+  bool one_text = false;
   SampleSettings settings;
   Flags flags(app);
   flags.words("--from", from, "DIR",
@@ -83,6 +93,9 @@ int main(int argc, char** argv) {
                "below 1 favours likely tokens; 0 always takes the likeliest");
   flags.whole("--top-k", settings.top_k, 0, "choose among this many likeliest tokens; 0: all");
   flags.whole("--seed", seed, 0, "seed of the random choices");
+  flags.yes("--stop-at-end", one_text,
+            "write no more once the model ends the text with the token "
+            "<|endoftext|>");
   flags.words("--export", folder, "FOLDER",
               "instead of text, write model, configuration and tokenizer for Hugging Face; pruned "
               "weights are written as zeros");
@@ -96,7 +109,8 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
     LoadedGpt gpt = usage([&] {
       device_kind(device).prepare(1, false);
-      for (const char* name : {"--prompt", "--tokens", "--temperature", "--top-k", "--seed"})
+      for (const char* name :
+           {"--prompt", "--tokens", "--temperature", "--top-k", "--seed", "--stop-at-end"})
         PG_CHECK(folder.empty() || app.count(name) == 0, "--export writes no text; leave out ",
                  name);
       LoadedGpt loaded =
@@ -106,7 +120,7 @@ int main(int argc, char** argv) {
       return loaded;
     });
     if (folder.empty())
-      write(std::move(gpt), prompt, count, settings, static_cast<std::uint64_t>(seed));
+      write(std::move(gpt), prompt, count, settings, static_cast<std::uint64_t>(seed), one_text);
     else
       export_gpt(gpt, folder);
     return 0;

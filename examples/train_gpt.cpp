@@ -50,8 +50,12 @@ void check_resume(const GptRun& run, const TextData& data) {
 
 RunSettings settings_of(const GptRun& run, const GptConfig& model, const TextData& data,
                         const RunLayout& layout, const Training& training) {
-  const std::string sizes = text("a vocabulary of ", model.vocabulary, ", ", data.training.size(),
-                                 " tokens to train on, ", data.validation.size(), " to validate");
+  const int largest = std::max(data.training.largest(), data.validation.largest());
+  const bool is_plain = data.vocabulary && data.vocabulary->size() == model.vocabulary;
+  const std::string ids = is_plain ? "" : text(" (the data's largest id is ", largest, ")");
+  const std::string sizes =
+      text("a vocabulary of ", model.vocabulary, ids, ", ", data.training.size(),
+           " tokens to train on, ", data.validation.size(), " to validate");
   RunSettings settings = session_settings(run, layout, training, {{"model", to_json(model)}},
                                           checksums_of(data), sizes);
   settings.observed.units_per_step = layout.rows_per_step() * model.context;
@@ -60,6 +64,13 @@ RunSettings settings_of(const GptRun& run, const GptConfig& model, const TextDat
   // The export of an earlier run in this folder belongs to its weights, which are gone now.
   settings.observed.saved.push_back(remove_export);
   return settings;
+}
+
+/// The rows of the model's table: a run that began with another's model may have some to pad it.
+int rows_of(const GptRun& run, const TextData& data) {
+  const nlohmann::json before = run.resume.empty() ? nlohmann::json() : run.resumed().run();
+  return before.contains("model") ? gpt_config(before.at("model")).vocabulary
+                                  : data.training.vocabulary_size();
 }
 
 /// Counts what can be cut: the embedding, the blocks and the head.
@@ -79,7 +90,7 @@ ReadyRun prepare(const GptRun& run, int started) {
   const RunLayout layout(run, started, run.model.tied, parts_of(run));
   const auto data = std::make_shared<const TextData>(load(run));
   GptConfig model = run.model;
-  if (run.from.empty()) model.vocabulary = data->training.vocabulary_size();
+  if (run.from.empty()) model.vocabulary = rows_of(run, *data);
   check_resume(run, *data);
   check_stages(run, layout.first_plan()->plan().stages);
   Training training = layout.training(gpt(model));

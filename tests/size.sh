@@ -11,10 +11,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # A feature that needs more lines names the lines that it removes.
 # Folders   lines at most
 limits='
-library     42620    autograd, nn, parallel, sparse, and cuda without its emulator
+library     43000    autograd, nn, parallel, sparse, and cuda without its emulator
 emulator     6750    cuda/emulator
-examples    17980    programs and their pages
-tests       56150
+examples    18020    programs and their pages
+tests       56700
 tutorials    3930    code of chapters: kernels, and scripts that draw and measure
 build         700    CMakeLists.txt, .ci/
 '

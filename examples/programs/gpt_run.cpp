@@ -104,12 +104,20 @@ void GptRun::check_model() const {
 TextData GptRun::load_data() const {
   bool cut_into_characters = vocabulary.empty() && data.extension() != ".bin";
   TextData text = load_text_data(data, validation, cut_into_characters ? "chars" : vocabulary);
-  const int size = text.training.vocabulary_size();
-  PG_CHECK(
-      from.empty() || size == model.vocabulary || (!text.vocabulary && size < model.vocabulary),
-      "--from ", from.string(), ": its model knows ", model.vocabulary, " tokens, and ",
-      text.vocabulary ? "--vocab " + vocabulary : data.string(), " has ", size,
-      "; leave out --vocab, or use the data that belongs to the model");
+  if (from.empty()) return text;
+  const int largest = std::max(text.training.largest(), text.validation.largest());
+  const int size = text.vocabulary ? text.vocabulary->size() : largest + 1;
+  // The folder's own vocabulary may have fewer tokens than its model has rows, or more that were
+  // added and do not occur. Another vocabulary of another size is not the model's.
+  const bool is_own = vocabulary == from.string() || !text.vocabulary;
+  const int needed = is_own && text.vocabulary ? text.vocabulary->size_without_added() : size;
+  PG_CHECK(size == model.vocabulary || (is_own && needed <= model.vocabulary), "--from ",
+           from.string(), ": its model knows ", model.vocabulary, " tokens, and ",
+           text.vocabulary ? "--vocab " + vocabulary : data.string(), " has ", size,
+           "; leave out --vocab, or use the data that belongs to the model");
+  PG_CHECK(largest < model.vocabulary, "--from ", from.string(), ": its model knows ",
+           model.vocabulary, " tokens, and ", data.string(), " has token ", largest,
+           ", which was added to the vocabulary alone");
   return text;
 }
 

@@ -51,9 +51,10 @@ namespace {
 
 /// Builds the network, still without weights.
 void build(LoadedGpt& gpt, const fs::path& folder) {
-  PG_CHECK(!gpt.vocabulary || gpt.vocabulary->size() == gpt.config.vocabulary, folder.string(),
-           ": the model knows ", gpt.config.vocabulary, " tokens, its vocabulary has ",
-           gpt.vocabulary->size(), "; put the files of one model into the folder");
+  PG_CHECK(!gpt.vocabulary || gpt.vocabulary->size_without_added() <= gpt.config.vocabulary,
+           folder.string(), ": the model knows ", gpt.config.vocabulary,
+           " tokens, its vocabulary has ", gpt.vocabulary->size(),
+           "; put the files of one model into the folder");
   gpt.stage = std::make_unique<Stage>(nn::gpt(gpt.config), 0, gpt.config.layers + 2);
 }
 

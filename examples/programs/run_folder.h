@@ -22,6 +22,8 @@ std::filesystem::path new_run_folder(const std::string& name);
 /// Makes runs/latest point to the folder, in one step.
 void point_latest_to(const std::filesystem::path& folder);
 
+/// A model may have more rows than its vocabulary has tokens: they are padding, and no token has
+/// them. Tokens that were added to the vocabulary may have none.
 struct LoadedGpt {
   nn::GptConfig config;
   std::unique_ptr<nn::Vocabulary> vocabulary;  ///< null: the model was trained on token ids

@@ -3,7 +3,10 @@
 // Hugging Face's Conv1D. Chapter 02.
 #include "nn/checkpoint/gpt_files.h"
 
+#include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "autograd/backend.h"
 #include "nn/checkpoint/file.h"
@@ -15,15 +18,21 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+/// The names of one function, GELU by tanh.
+constexpr std::array activations{"gelu_new", "gelu_pytorch_tanh", "gelu_python_tanh", "gelu_fast",
+                                 "gelu_accurate"};
+
 /// Settings that are fixed in nn/models/gpt.h; if config.json has them, their values must agree.
 json built_in() {
   return {{"model_type", "gpt2"},
-          {"activation_function", "gelu_new"},
           {"layer_norm_epsilon", 1e-5},
           {"scale_attn_weights", true},
           {"scale_attn_by_inverse_layer_idx", false},
           {"add_cross_attention", false}};
 }
+
+/// A value of config.json for an error: the beginning of a long one.
+std::string shown(const json& value) { return value.dump().substr(0, 200); }
 
 /// Reads a positive whole number, under the first of `names` that the config has.
 int size_setting(const json& config, std::initializer_list<const char*> names) {
@@ -31,7 +40,7 @@ int size_setting(const json& config, std::initializer_list<const char*> names) {
     if (!config.contains(name)) continue;
     const json& value = config[name];
     PG_CHECK(value.is_number_unsigned() && value > 0 && value <= INT32_MAX, name, " is ",
-             value.dump(), ", expected a whole number from 1 to 2^31 - 1");
+             shown(value), ", expected a whole number from 1 to 2^31 - 1");
     return value.get<int>();
   }
   throw Error(text(*names.begin(), " is missing"));
@@ -39,32 +48,102 @@ int size_setting(const json& config, std::initializer_list<const char*> names) {
 
 GptConfig parse_config(const json& config) {
   const json expected = built_in();
+  const auto setting = [&](const std::string& name) {
+    const auto found = config.find(name);  // null stands for the default
+    return found == config.end() ? json() : *found;
+  };
   for (const auto& [name, value] : expected.items())
-    PG_CHECK(!config.contains(name) || config[name] == value, name, " is ", config[name].dump(),
+    PG_CHECK(setting(name).is_null() || setting(name) == value, name, " is ", shown(setting(name)),
              "; plangrad's GPT supports only ", value.dump());
+  const json activation = setting("activation_function");
+  PG_CHECK(activation.is_null() || std::ranges::count(activations, activation) > 0,
+           "activation_function is ", shown(activation),
+           "; plangrad's GPT supports only \"gelu_new\" and its other names");
   GptConfig result;
   result.layers = size_setting(config, {"n_layer"});
   result.heads = size_setting(config, {"n_head"});
   result.width = size_setting(config, {"n_embd"});
   result.context = size_setting(config, {"n_positions", "n_ctx"});
   result.vocabulary = size_setting(config, {"vocab_size"});
-  json inner = config.value("n_inner", json());
-  PG_CHECK(inner.is_null() || inner == 4ll * result.width, "n_inner is ", inner.dump(),
+  const json inner = setting("n_inner"), tied = setting("tie_word_embeddings");
+  PG_CHECK(inner.is_null() || inner == 4ll * result.width, "n_inner is ", shown(inner),
            "; plangrad's GPT supports only 4 * n_embd = ", 4ll * result.width);
-  result.tied = config.value("tie_word_embeddings", true);
+  result.tied = tied.is_null() || tied.get<bool>();
   result.check();
   return result;
 }
 
-/// Rejects a config that asks for more than the file of weights can hold, before the network is
+/// Says what a folder has instead of model.safetensors, and what to do; empty: nothing like it.
+std::string other_weights(const fs::path& folder) {
+  const std::string convert =
+      "load it in Python with transformers, and write it anew with "
+      "save_pretrained(NEW_FOLDER)";
+  const std::map<std::string, std::string> remedies{
+      {".bin", convert},
+      {".pt", convert},
+      {".pth", convert},
+      {".h5", convert},
+      {".msgpack", convert},
+      {".gguf", "use the model that it was converted from"},
+      {".safetensors", "if it holds all weights of the model, rename it"}};
+  std::string words;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name == "adapter_model.safetensors")
+      return name +
+             ", which changes another model (LoRA): merge it into that one with "
+             "merge_and_unload() of the package peft";
+    const auto found = remedies.find(entry.path().extension().string());
+    if (found != remedies.end()) words = name + ": " + found->second;
+  }
+  return words;
+}
+
+/// The files of a folder's weights: model.safetensors, or the parts that its index names.
+std::vector<fs::path> weight_files(const fs::path& folder) {
+  const fs::path whole = folder / "model.safetensors";
+  const fs::path index = folder / "model.safetensors.index.json";
+  std::error_code ignored;
+  if (fs::exists(whole, ignored) || !fs::exists(index, ignored)) {
+    const std::string others = fs::exists(whole, ignored) ? "" : other_weights(folder);
+    PG_CHECK(others.empty(), folder.string(), " has no model.safetensors, but ", others);
+    check_regular(whole);
+    return {whole};
+  }
+  std::map<std::string, std::string> names;
+  try {
+    names = parse_json(read_file(index, most::json)).at("weight_map");
+  } catch (const json::exception&) {
+    throw Error(index.string() + ": is damaged: it is not the JSON object of an index");
+  }
+  std::set<fs::path> parts;
+  for (const auto& [tensor, file] : names) {
+    const fs::path name = file;
+    PG_CHECK(name == name.filename(), index.string(), ": ", format::in_quotes(name.string()),
+             " is not the name of a file in its folder");
+    PG_CHECK(fs::exists(folder / name, ignored), index.string(), " names ",
+             format::in_quotes(name.string()), ", which is not there: download all of its parts");
+    parts.insert(folder / name);
+  }
+  PG_CHECK(!parts.empty(), index.string(), " names no file");
+  return {parts.begin(), parts.end()};
+}
+
+/// Rejects a config that asks for more than the files of weights can hold, before the network is
 /// built. F16 takes the fewest bytes, 2 for each parameter.
-void check_size(const GptConfig& config, const fs::path& file) {
-  check_regular(file);
+void check_size(const GptConfig& config, const std::vector<fs::path>& files) {
   const double width = config.width, block = 12 * width * width + 13 * width;
   const double rows = config.vocabulary * (config.tied ? 1.0 : 2.0) + config.context + 2;
   const double parameters = rows * width + config.layers * block;
-  const auto bytes = fs::file_size(file);
-  PG_CHECK(2 * parameters <= static_cast<double>(bytes), file.string(), " has ", bytes,
+  std::uint64_t bytes = 0;
+  for (const fs::path& path : files) {
+    const OpenFile file(path);
+    std::string start(std::min<std::uint64_t>(file.size(), 64), '\0');
+    file.read(0, std::as_writable_bytes(std::span(start)));
+    PG_CHECK(foreign_kind(start).empty(), path.string(), ' ', foreign_kind(start));
+    bytes += file.size();
+  }
+  PG_CHECK(2 * parameters <= static_cast<double>(bytes), files[0].string(), " has ", bytes,
            " bytes, too few for the ", parameters,
            " parameters of config.json; do the two files belong together?");
 }
@@ -88,36 +167,46 @@ Tensor turned(const Parameter& parameter, const Tensor& x) {
   return y;
 }
 
-/// The file's tensors under our names, without causal masks, which are not weights.
-std::map<std::string, SafetensorsEntry> weights_of(const SafetensorsFile& file) {
-  const std::string prefix = "transformer.";
-  std::map<std::string, SafetensorsEntry> result;
-  for (const SafetensorsEntry& entry : file.entries()) {
-    bool prefixed = entry.name.starts_with(prefix);
-    std::string name = prefixed ? entry.name.substr(prefix.size()) : entry.name;
-    if (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias")) continue;
-    PG_CHECK(result.emplace(name, entry).second, file.path(), ": has ", name,
-             " with and without the prefix ", prefix);
+using Weights = std::map<std::string, SafetensorsEntry>;
+
+/// The tensors of all files under our names, without causal masks, which are not weights. A file
+/// may have the table of a tied model under the head's name alone.
+Weights weights_of(const std::vector<fs::path>& files, bool tied) {
+  Weights result;
+  for (const fs::path& path : files) {
+    const SafetensorsFile file(path.string());
+    for (const SafetensorsEntry& entry : file.entries()) {
+      std::string name = entry.name;
+      for (const std::string prefix : {"_orig_mod.", "module.", "transformer."})
+        if (name.starts_with(prefix)) name.erase(0, prefix.size());
+      if (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias")) continue;
+      PG_CHECK(result.emplace(name, entry).second, path.string(), ": has ", format::in_quotes(name),
+               " twice, with and without a prefix like transformer.");
+    }
   }
+  if (tied && !result.contains("wte.weight") && result.contains("lm_head.weight"))
+    result.emplace("wte.weight", result.extract("lm_head.weight").mapped());
   return result;
 }
 
 /// Finds the tensor of a parameter; `asker` names what needs it, for the error.
-const SafetensorsEntry& find(const std::string& path,
-                             const std::map<std::string, SafetensorsEntry>& entries,
+const SafetensorsEntry& find(const std::string& path, const Weights& entries,
                              const Parameter& parameter, const char* asker) {
   const auto found = entries.find(parameter.name);
   const Shape expected = shape_in_file(parameter);
   PG_CHECK(found != entries.end(), path, ": has no tensor ", parameter.name, " ", expected,
            ", which ", asker, " asks for");
+  const bool as_linear = found->second.shape == parameter.shape;  // as nanoGPT has it
   PG_CHECK(found->second.shape == expected, path, ": tensor ", parameter.name, " is ",
-           found->second.shape, ", ", asker, " asks for ", expected);
+           found->second.shape, ", ", asker, " asks for ", expected,
+           as_linear ? "; it lies as in torch.nn.Linear: store the transpose of the weights of "
+                       "c_attn, c_proj and c_fc, as Hugging Face has them"
+                     : "");
   return found->second;
 }
 
 /// Checks that the file holds exactly the network of the config.
-void check_names(const std::string& path, const GptConfig& config,
-                 std::map<std::string, SafetensorsEntry> found) {
+void check_names(const std::string& path, const GptConfig& config, Weights found) {
   const Stage network(gpt(config), 0, config.layers + 2);
   for (const Parameter& parameter : network.parameters()) {
     const std::string& dtype = find(path, found, parameter, "config.json").dtype;
@@ -132,7 +221,7 @@ void check_names(const std::string& path, const GptConfig& config,
     found.erase("lm_head.weight");
   }
   for (const Parameter& parameter : network.parameters()) found.erase(parameter.name);
-  PG_CHECK(found.empty(), path, ": has a tensor ", found.begin()->first, " ",
+  PG_CHECK(found.empty(), path, ": has a tensor ", format::in_quotes(found.begin()->first), " ",
            found.begin()->second.shape, ", which the network of config.json does not have");
 }
 
@@ -143,26 +232,29 @@ GptConfig read_gpt_config(const fs::path& folder) {
   const std::string bytes = read_file(path, most::config);
   GptConfig config;
   try {
+    PG_CHECK(foreign_kind(bytes).empty(), "this ", foreign_kind(bytes));
     config = parse_config(parse_json(bytes));
   } catch (const json::exception&) {
     throw Error(path.string() + ": is damaged: it is not the JSON object of a GPT-2 config");
   } catch (const Error& error) {
     throw Error(path.string() + ": " + error.what());
   }
-  check_size(config, folder / "model.safetensors");
+  check_size(config, weight_files(folder));
   return config;
 }
 
 void load_gpt_weights(const fs::path& folder, const ParameterList& parameters,
                       const Tensor& weights) {
   check_buffer(parameters, weights, "to fill");
-  const SafetensorsFile file((folder / "model.safetensors").string());
-  const auto found = weights_of(file);
-  check_names(file.path(), read_gpt_config(folder), found);
+  const GptConfig config = read_gpt_config(folder);
+  const std::vector<fs::path> files = weight_files(folder);
+  const std::string path = files.size() == 1 ? files[0].string() : folder.string();
+  const Weights found = weights_of(files, config.tied);
+  check_names(path, config, found);
 
   CategoryScope category(*weights.device(), Category::workspace);
   for (const Parameter& parameter : parameters) {
-    const SafetensorsEntry& entry = find(file.path(), found, parameter, "the model");
+    const SafetensorsEntry& entry = find(path, found, parameter, "the model");
     const Tensor values = from_host(to_floats(entry), entry.shape, weights.device());
     weights.backend().copy(turned(parameter, values),
                            weights.window(parameter.offset, parameter.shape));
@@ -196,6 +288,7 @@ void write_gpt_folder(const fs::path& folder, const GptConfig& config,
   write_safetensors((folder / "model.safetensors").string(), {{"format", "pt"}}, tensors);
 
   json settings = built_in();
+  settings["activation_function"] = activations[0];
   settings.update({{"architectures", {"GPT2LMHeadModel"}},
                    {"n_layer", config.layers},
                    {"n_head", config.heads},

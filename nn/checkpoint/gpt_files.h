@@ -11,17 +11,19 @@
 namespace plangrad::nn {
 
 /// Reads the network that the folder's config.json describes. Dropout stays 0, because it is a
-/// choice for training. Compares its size with that of model.safetensors.
-/// throws: Error if the file is missing or damaged, or has a setting that gpt.h does not support
-///         (another activation, epsilon, inner width, ...); the error names it
+/// choice for training. Compares its size with that of the weights: model.safetensors, or the parts
+/// that a model.safetensors.index.json names.
+/// throws: Error if a file is missing, damaged or of another kind, such as a Git LFS pointer, or the
+///         config has a setting that gpt.h does not support (another activation, epsilon, inner
+///         width, ...); the error names it, and the remedy
 GptConfig read_gpt_config(const std::filesystem::path& folder);
 
 /// Fills a flat buffer with the folder's weights of `parameters`: the network of read_gpt_config(),
 /// or any of its stages. Values are F32, F16, BF16 or F64 and are rounded to the buffer's type.
-/// Names may begin with "transformer."; the file stores linear layers transposed, as (In,Out).
+/// Names may begin with "transformer."; files store linear layers transposed, as (In,Out).
 /// shapes: weights (parameters.numel())
-/// throws: Error if model.safetensors lacks a tensor of the network, has one that it lacks, has one
-///         with another shape, or has a head that differs from the table that it is tied to
+/// throws: Error if the files lack a tensor of the network, have one that it lacks, have one
+///         with another shape, or have a head that differs from the table that it is tied to
 void load_gpt_weights(const std::filesystem::path& folder, const ParameterList& parameters,
                       const Tensor& weights);
 

@@ -4,30 +4,60 @@
 #include "nn/data/text_data.h"
 
 #include <algorithm>
+#include <cstring>
+#include <set>
 
 #include "autograd/random.h"
 #include "nn/checkpoint/file.h"
 
 namespace plangrad::nn {
 
-TokenData::TokenData(std::string name, std::vector<std::int32_t> tokens, int vocabulary_size)
-    : name_(std::move(name)), vocabulary_size_(vocabulary_size), tokens_(std::move(tokens)) {
-  for (std::size_t i = 0; i < tokens_.size(); ++i)
-    PG_CHECK(tokens_[i] >= 0 && tokens_[i] < vocabulary_size, name_, " has token ", tokens_[i],
-             " at position ", i, ", outside the vocabulary of ", vocabulary_size,
-             " tokens: use the vocabulary that the data was made with");
+TokenData::TokenData(std::string name, std::span<const std::int32_t> tokens, int vocabulary_size)
+    : name_(std::move(name)), vocabulary_size_(vocabulary_size) {
+  append(tokens);
+}
+
+void TokenData::append(std::span<const std::int32_t> tokens) {
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    PG_CHECK(tokens[i] >= 0 && tokens[i] < vocabulary_size_, name_, " has token ", tokens[i],
+             " at position ", size() + static_cast<std::int64_t>(i), ", outside the vocabulary of ",
+             vocabulary_size_, " tokens: use the vocabulary that the data was made with");
+  if (vocabulary_size_ <= 1 << 16)
+    narrow_.insert(narrow_.end(), tokens.begin(), tokens.end());
+  else
+    wide_.insert(wide_.end(), tokens.begin(), tokens.end());
+}
+
+TokenData TokenData::split(std::int64_t first, std::string name) {
+  TokenData rest(std::move(name), {}, vocabulary_size_);
+  auto move = [first](auto& from, auto& to) {
+    if (from.empty()) return;
+    to.assign(from.begin() + first, from.end());
+    from.resize(static_cast<std::size_t>(first));
+  };
+  move(narrow_, rest.narrow_);
+  move(wide_, rest.wide_);
+  return rest;
+}
+
+std::int32_t TokenData::largest() const {
+  std::int32_t most = -1;
+  for (std::int64_t i = 0; i < size(); ++i) most = std::max(most, (*this)[i]);
+  return most;
 }
 
 std::uint64_t TokenData::checksum() const {
   std::uint64_t hash = 14695981039346656037ull;
-  for (std::int32_t id : tokens_) hash = (hash ^ static_cast<std::uint64_t>(id)) * 1099511628211ull;
+  for (std::int64_t i = 0; i < size(); ++i)
+    hash = (hash ^ static_cast<std::uint64_t>((*this)[i])) * 1099511628211ull;
   return hash;
 }
 
 void TokenData::append_window(std::int64_t start, std::int64_t context, Batch& batch) const {
-  auto from = tokens_.begin() + start, to = from + context;
-  batch.inputs.insert(batch.inputs.end(), from, to);
-  batch.targets.insert(batch.targets.end(), from + 1, to + 1);
+  for (std::int64_t i = start; i < start + context; ++i) {
+    batch.inputs.push_back((*this)[i]);
+    batch.targets.push_back((*this)[i + 1]);
+  }
 }
 
 Batch TokenData::batch(std::uint64_t seed, std::int64_t step, std::int64_t first, std::int64_t last,
@@ -64,26 +94,96 @@ Batch TokenData::evaluation_batch(std::int64_t first, std::int64_t last,
   return batch;
 }
 
-/// Reads the token ids of a .bin file.
-static std::vector<std::int32_t> read_token_file(const std::filesystem::path& path) {
-  std::string bytes = read_file(path);
-  PG_CHECK(bytes.size() % 2 == 0, path.string(), " has an odd number of bytes, ", bytes.size(),
-           ": expected token ids of 2 bytes each, so the file is cut short or of another kind");
-  std::vector<std::int32_t> tokens;
-  tokens.reserve(bytes.size() / 2);
-  for (std::size_t i = 0; i < bytes.size(); i += 2)
-    tokens.push_back(static_cast<unsigned char>(bytes[i]) | static_cast<unsigned char>(bytes[i + 1])
-                                                                << 8);
-  return tokens;
+namespace {
+
+std::uint32_t word_at(std::string_view bytes, std::size_t at) {
+  std::uint32_t word = 0;
+  std::memcpy(&word, bytes.data() + 4 * at, 4);
+  return word;
 }
 
-static bool holds_tokens(const std::filesystem::path& path) { return path.extension() == ".bin"; }
+/// Files of llm.c begin with a number for their kind; only the first kind holds ids of 2 bytes.
+constexpr std::pair<std::uint32_t, const char*> llmc_kinds[] = {
+    {20240520, ""},
+    {20240801, "token ids of 4 bytes, for Llama 3"},
+    {20240326, "the weights of a GPT-2"},
+    {20240327, "the activations of a test"},
+    {20240328, "a tokenizer"},
+    {20240522, "questions of an evaluation"},
+    {20240527, "the state of an optimizer"},
+    {20240803, "the weights of a Llama 3"}};
 
-static void check_utf8(const std::filesystem::path& path, std::string_view text) {
+/// Says what a .bin file holds if it is no token ids of 2 bytes; empty if it may be such.
+std::string other_than_tokens(std::string_view bytes) {
+  if (const std::string kind = foreign_kind(bytes); !kind.empty()) return kind;
+  if (bytes.size() > 10 && word_at(bytes, 1) == 0 && bytes.substr(8, 2) == "{\"")
+    return "is a safetensors file";
+  const std::string_view start = bytes.substr(0, 1 << 16);
+  if (start.size() >= 64 && valid_utf8_prefix(start) + 4 > start.size() &&
+      std::ranges::none_of(start, [](char c) { return c >= 0 && c < '\t'; }))
+    return "is text: give it a name that does not end in .bin";
+  std::set<std::uint32_t> low, high;  // halves of words of 4 bytes
+  for (std::size_t at = 0; 4 * at + 4 <= start.size(); ++at) {
+    low.insert(word_at(start, at) & 0xFFFF);
+    high.insert(word_at(start, at) >> 16);
+  }
+  if (low.size() > 64 && high.size() <= 4)
+    return "looks like token ids of 4 or 8 bytes: write them as uint16";
+  return "";
+}
+
+/// The token ids of a .bin file, 2 bytes each: what follows a header of llm.c, or all.
+std::string_view ids_in(const std::filesystem::path& path, std::string_view bytes) {
+  constexpr std::size_t header = 1024;
+  for (const auto& [number, content] : llmc_kinds) {
+    if (bytes.size() < header || word_at(bytes, 0) != number) continue;
+    PG_CHECK(*content == '\0', path.string(), " is a file of llm.c that holds ", content,
+             ", not token ids of 2 bytes (its number is ", number, ")");
+    const std::uint64_t count = word_at(bytes, 2);
+    PG_CHECK(bytes.size() == header + 2 * count, path.string(), " has ", bytes.size() - header,
+             " bytes behind its header, which says ", count, " tokens of 2 bytes: it is cut short ",
+             "or damaged");
+    return bytes.substr(header);
+  }
+  const std::string other = other_than_tokens(bytes);
+  PG_CHECK(other.empty(), path.string(), ' ', other,
+           "; a .bin file holds token ids as uint16, as nanoGPT or llm.c write them");
+  PG_CHECK(bytes.size() % 2 == 0, path.string(), " has an odd number of bytes, ", bytes.size(),
+           ": expected token ids of 2 bytes each, so the file is cut short or of another kind");
+  return bytes;
+}
+
+/// Adds what a text or a .bin file holds to data of this name.
+///   vocabulary: null for token ids without one
+TokenData data_of(const std::string& name, const std::filesystem::path& path,
+                  const std::string& bytes, const Vocabulary* vocabulary, bool are_ids) {
+  TokenData data(name, {}, vocabulary ? vocabulary->size() : 1 << 16);
+  constexpr std::size_t part = 1 << 20;  // bytes that become tokens at a time
+  if (!are_ids) {
+    vocabulary->encode_parts(bytes, [&](auto tokens) { data.append(tokens); });
+    return data;
+  }
+  const std::string_view ids = ids_in(path, bytes);
+  for (std::size_t at = 0; at < ids.size(); at += part) {
+    const std::string_view now = ids.substr(at, part);
+    std::vector<std::int32_t> tokens(now.size() / 2);
+    for (std::size_t i = 0; i < tokens.size(); ++i)
+      tokens[i] =
+          static_cast<unsigned char>(now[2 * i]) | static_cast<unsigned char>(now[2 * i + 1]) << 8;
+    data.append(tokens);
+  }
+  return data;
+}
+
+bool holds_tokens(const std::filesystem::path& path) { return path.extension() == ".bin"; }
+
+void check_utf8(const std::filesystem::path& path, std::string_view text) {
   std::size_t valid = valid_utf8_prefix(text);
   PG_CHECK(valid == text.size(), path.string(), " is not valid UTF-8 at byte ", valid,
            ": convert it to UTF-8, or use the vocabulary \"bytes\"");
 }
+
+}  // namespace
 
 TextData load_text_data(const std::filesystem::path& data, const std::filesystem::path& validation,
                         const std::string& vocabulary) {
@@ -93,38 +193,27 @@ TextData load_text_data(const std::filesystem::path& data, const std::filesystem
   PG_CHECK(!tokens || vocabulary != "chars", data.string(), " holds token ids, not ",
            "characters: give the vocab.json that they were made with, or the text itself");
 
-  std::string data_text = tokens ? "" : read_file(data);
-  std::string validation_text = tokens || split ? "" : read_file(validation);
+  const std::string bytes = read_file(data);
+  const std::string validation_bytes = split ? "" : read_file(validation);
   if (vocabulary == "chars") {
-    check_utf8(data, data_text);
-    check_utf8(validation, validation_text);
+    check_utf8(data, bytes);
+    check_utf8(validation, validation_bytes);
   }
-  // Make a vocabulary of characters from both files.
   std::shared_ptr<const Vocabulary> made;
-  if (!tokens || !vocabulary.empty())
-    made = make_vocabulary(vocabulary, data_text + validation_text);
+  if (!tokens || !vocabulary.empty()) made = make_vocabulary(vocabulary, bytes, validation_bytes);
 
-  auto encode = [&](const std::string& text, const std::filesystem::path& path) {
-    return tokens ? read_token_file(path) : made->encode(text);
-  };
-  std::vector<std::int32_t> train = encode(data_text, data), validate;
-  if (split) {
-    auto cut = train.begin() + static_cast<std::ptrdiff_t>(train.size() * 9 / 10);
-    validate.assign(cut, train.end());
-    train.erase(cut, train.end());
-  } else {
-    validate = encode(validation_text, validation);
-  }
-
-  int size = made ? made->size() : 0;
+  TokenData train = data_of("the training data " + data.string(), data, bytes, made.get(), tokens);
+  TokenData validate =
+      split ? train.split(train.size() * 9 / 10,
+                          "the validation data " + data.string() + ", the last tenth of it,")
+            : data_of("the validation data " + validation.string(), validation, validation_bytes,
+                      made.get(), tokens);
   if (!made) {
-    for (const auto* all : {&train, &validate})
-      for (std::int32_t token : *all) size = std::max(size, token + 1);
+    const int size = std::max(train.largest(), validate.largest()) + 1;
+    train.set_vocabulary_size(size);
+    validate.set_vocabulary_size(size);
   }
-  std::string tenth = split ? ", the last tenth of it," : "";
-  return {made, TokenData("the training data " + data.string(), std::move(train), size),
-          TokenData("the validation data " + (split ? data : validation).string() + tenth,
-                    std::move(validate), size)};
+  return {made, std::move(train), std::move(validate)};
 }
 
 }  // namespace plangrad::nn

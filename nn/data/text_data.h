@@ -2,7 +2,7 @@
 // Not here: devices. The caller copies a batch to the model's device. Chapter 02.
 //
 // The room nn/data holds the data that models learn from, on the host, as plain vectors of numbers:
-// text_data.h   tokens of a text or of nanoGPT's .bin files, in windows of a context's length
+// text_data.h   tokens of a text or of .bin files, in windows of a context's length
 // image_data.h  images and labels of IDX files (MNIST, Fashion-MNIST), normalised
 // Both have the same functions: the training batch of a step, or a part of it; the validation data
 // from beginning to end; a checksum. There is no cursor: a batch is a function of (seed, step,
@@ -21,17 +21,26 @@ struct Batch {
   std::vector<std::int32_t> inputs, targets;
 };
 
-/// One stretch of text as token ids, 4 bytes each.
+/// One stretch of text as token ids, in 2 bytes each if the vocabulary has at most 65,536, else in 4.
 class TokenData {
  public:
   TokenData() = default;
   /// `name` names the data in messages, as in "the training data".
   /// throws: Error if a token is outside [0, vocabulary_size)
-  TokenData(std::string name, std::vector<std::int32_t> tokens, int vocabulary_size);
+  TokenData(std::string name, std::span<const std::int32_t> tokens, int vocabulary_size);
 
-  const std::vector<std::int32_t>& tokens() const { return tokens_; }
-  std::int64_t size() const { return static_cast<std::int64_t>(tokens_.size()); }
+  /// Adds tokens at the end.
+  void append(std::span<const std::int32_t> tokens);
+  /// Moves the tokens from `first` on to data of another name.
+  TokenData split(std::int64_t first, std::string name);
+
+  std::int32_t operator[](std::int64_t i) const { return wide_.empty() ? narrow_[i] : wide_[i]; }
+  std::int64_t size() const { return std::ssize(narrow_) + std::ssize(wide_); }
   int vocabulary_size() const { return vocabulary_size_; }
+  /// Sets a size that is known once all tokens are: at most 65,536, and above the largest id.
+  void set_vocabulary_size(int size) { vocabulary_size_ = size; }
+  /// The largest id, which may be less than the vocabulary's; -1 if there are no tokens.
+  std::int32_t largest() const;
   /// A hash that differs for different data (FNV-1a over the ids).
   std::uint64_t checksum() const;
 
@@ -53,7 +62,8 @@ class TokenData {
 
   std::string name_;
   int vocabulary_size_ = 0;
-  std::vector<std::int32_t> tokens_;
+  std::vector<std::uint16_t> narrow_;  // one of the two is empty
+  std::vector<std::int32_t> wide_;
 };
 
 /// The data that a model trains on, and the data that validates it.
@@ -63,10 +73,11 @@ struct TextData {
 };
 
 /// Reads `data` and `validation`; if `validation` is empty, the last tenth of `data` validates.
-/// Files whose names end in .bin hold token ids in nanoGPT's format: little-endian uint16 without a
-/// header. All others are text. `vocabulary` is that of make_vocabulary(); for .bin files, it is ""
+/// Files whose names end in .bin hold token ids: little-endian uint16 without a header, as nanoGPT
+/// writes them, or behind the 1,024 bytes of llm.c's. All others are text. `vocabulary` is that of make_vocabulary(); for .bin files, it is ""
 /// (as many tokens as the largest id needs), "bytes" or a vocab.json.
-/// throws: Error if a file is missing, empty or broken, or does not fit the vocabulary
+/// throws: Error if a file is missing, empty or broken, holds what is no token ids, or does not fit
+///         the vocabulary
 TextData load_text_data(const std::filesystem::path& data, const std::filesystem::path& validation,
                         const std::string& vocabulary);
 

@@ -1,11 +1,14 @@
 // Splits text into words by GPT-2's pattern, which PCRE2 runs on the stretches of valid UTF-8; the
 // bytes between them become words of their own, so that any bytes can be encoded. Encodes each word
-// with a queue of its possible merges, lowest rank first; reads and writes GPT-2's two files.
+// with a queue of its possible merges, lowest rank first. Not here: files (tokenizer_files.cpp).
 // Chapter 02; Sennrich et al. 2016.
 #include "nn/text/byte_pair.h"
 
+#include <algorithm>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <queue>
+#include <ranges>
 
 #include "nn/checkpoint/file.h"
 
@@ -28,11 +31,15 @@ constexpr const char* gpt2_pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\p{L}\p{N}\p{Z}\t-\r\x85]+)"
     R"(|[\p{Z}\t-\r\x85]+(?![^\p{Z}\t-\r\x85])|[\p{Z}\t-\r\x85]+)";
 
-std::unique_ptr<pcre2_code, Free> compile_pattern() {
+// Matches a letter, a digit or an underscore, as \w does in the expressions of tokenizers.
+constexpr const char* word_pattern =
+    R"([\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{200c}\x{200d}\x{24b6}-\x{24e9}])";
+
+std::unique_ptr<pcre2_code, Free> compile(const char* pattern) {
   int error = 0;
   PCRE2_SIZE at = 0;
   std::unique_ptr<pcre2_code, Free> code(
-      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(gpt2_pattern), PCRE2_ZERO_TERMINATED,
+      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern), PCRE2_ZERO_TERMINATED,
                     PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED, &error, &at, nullptr));
   PG_CHECK(code, "PCRE2 rejects the word pattern at ", at, ", error ", error,
            ": use a PCRE2 that was built with Unicode");
@@ -41,19 +48,75 @@ std::unique_ptr<pcre2_code, Free> compile_pattern() {
   return code;
 }
 
-/// Splits valid UTF-8 into words. Turns off PCRE2's own check of UTF-8, which would read from `at`
-/// to the end of the text for every word.
+using Match = std::unique_ptr<pcre2_match_data, Free>;
+
+/// Looks for the pattern at a place of valid UTF-8. Turns off PCRE2's own check of UTF-8, which
+/// would read from `at` to the end of the text.
+int find_at(const std::unique_ptr<pcre2_code, Free>& code, std::string_view text, std::size_t at,
+            const Match& match) {
+  return pcre2_match(code.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), at,
+                     PCRE2_NO_UTF_CHECK, match.get(), nullptr);
+}
+
+/// Splits valid UTF-8 into words.
 void split_valid(std::string_view text, const std::function<void(std::string_view)>& take) {
-  static const std::unique_ptr<pcre2_code, Free> code = compile_pattern();
-  std::unique_ptr<pcre2_match_data, Free> match(pcre2_match_data_create(1, nullptr));
+  static const std::unique_ptr<pcre2_code, Free> code = compile(gpt2_pattern);
+  const Match match(pcre2_match_data_create(1, nullptr));
   for (std::size_t at = 0; at < text.size();) {
-    int found = pcre2_match(code.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), at,
-                            PCRE2_NO_UTF_CHECK, match.get(), nullptr);
+    int found = find_at(code, text, at, match);
     PG_CHECK(found > 0, "PCRE2 finds no word at byte ", at, " of the text, error ", found);
     std::size_t end = pcre2_get_ovector_pointer(match.get())[1];
     take(text.substr(at, end - at));
     at = end;
   }
+}
+
+/// The length of the last character of `text`, 1 for a byte that is not valid UTF-8; 0 if it is empty.
+std::size_t last_length(std::string_view text) {
+  for (std::size_t length = 1; length <= std::min<std::size_t>(4, text.size()); ++length)
+    if (first_code_point(text.substr(text.size() - length)).length == static_cast<int>(length))
+      return length;
+  return text.empty() ? 0 : 1;
+}
+
+/// Whether a character is Unicode's White_Space.
+bool is_space(char32_t c) {
+  return (c >= '\t' && c <= '\r') || c == ' ' || c == 0x85 || c == 0xA0 || c == 0x1680 ||
+         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
+         c == 0x3000;
+}
+
+/// Whether the text begins with a character of words.
+bool begins_word(std::string_view text) {
+  static const std::unique_ptr<pcre2_code, Free> code = compile(word_pattern);
+  const int length = text.empty() ? 0 : first_code_point(text).length;
+  const Match match(pcre2_match_data_create(1, nullptr));
+  return length > 0 &&
+         find_at(code, text.substr(0, static_cast<std::size_t>(length)), 0, match) > 0;
+}
+
+/// Whether what stands at [begin, end) is not a part of a longer word.
+bool stands_alone(std::string_view text, std::size_t begin, std::size_t end) {
+  const std::string_view before = text.substr(0, begin);
+  return !begins_word(before.substr(before.size() - last_length(before))) &&
+         !begins_word(text.substr(end));
+}
+
+/// The place to which white space reaches, back from `at` or on from there.
+std::size_t space_before(std::string_view text, std::size_t at) {
+  for (std::size_t length = 1; length > 0; at -= length) {
+    length = last_length(text.substr(0, at));
+    if (length == 0 || !is_space(first_code_point(text.substr(at - length)).value)) return at;
+  }
+  return at;
+}
+std::size_t space_behind(std::string_view text, std::size_t at) {
+  while (at < text.size()) {
+    const CodePoint next = first_code_point(text.substr(at));
+    if (!is_space(next.value)) break;
+    at += static_cast<std::size_t>(next.length);
+  }
+  return at;
 }
 
 /// Number of bytes at the start of `text` before the first valid code point.
@@ -94,31 +157,6 @@ static std::string spelled_bytes(const std::string& token) {
   return bytes;
 }
 
-/// Converts {"token": id} to a list by id.
-static std::vector<std::string> tokens_by_id(const nlohmann::json& vocab) {
-  std::vector<std::string> tokens(vocab.size());
-  std::vector<bool> taken(vocab.size());
-  for (const auto& [token, value] : vocab.items()) {
-    const std::int64_t id = whole_number(value);
-    PG_CHECK(id >= 0 && id < static_cast<std::int64_t>(tokens.size()) && !taken[id], "token \"",
-             token, "\" has id ", id, ", expected each of 0 to ", tokens.size() - 1, " once");
-    taken[id] = true;
-    tokens[id] = token;
-  }
-  return tokens;
-}
-
-/// Returns the lines of merges.txt without the first one, "#version: 0.2".
-static std::vector<std::string> merge_lines(const std::string& file) {
-  std::istringstream in(file);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(in, line);) {
-    if (line.ends_with('\r')) line.pop_back();
-    if (!line.empty() && !line.starts_with("#version")) lines.push_back(line);
-  }
-  return lines;
-}
-
 const std::array<std::string, 256>& byte_symbols() {
   static const auto symbols = [] {
     std::array<std::string, 256> table;
@@ -133,23 +171,54 @@ const std::array<std::string, 256>& byte_symbols() {
 }
 
 BytePairVocabulary::BytePairVocabulary(std::vector<std::string> tokens,
-                                       std::vector<std::string> merges)
+                                       std::vector<std::string> merges,
+                                       const std::vector<AddedToken>& added)
     : tokens_(std::move(tokens)), merges_(std::move(merges)) {
   std::unordered_map<std::string, std::int32_t> ids;
+  for (const std::string& token : tokens_)
+    PG_CHECK(ids.emplace(token, static_cast<std::int32_t>(ids.size())).second, "token \"", token,
+             "\" is in the vocabulary twice");
+  auto add = [&](const AddedToken& token) {
+    PG_CHECK(!token.content.empty() && token.id >= 0 && token.id < size() &&
+                 tokens_[token.id] == token.content,
+             "the added token \"", token.content, "\" is not the token with id ", token.id);
+    Pass& pass = passes_[token.normalized ? 1 : 0];
+    pass.begins[static_cast<unsigned char>(token.content[0])] = true;
+    pass.emplace(token.content, token);
+  };
+  for (const AddedToken& token : added) add(token);
+  if (const auto found = ids.find(std::string(end_of_text)); found != ids.end())
+    if (!passes_[0].contains(end_of_text) && !passes_[1].contains(end_of_text))
+      add({found->second, found->first});
   for (const std::string& token : tokens_) {
-    bool is_new = ids.emplace(token, static_cast<std::int32_t>(ids.size())).second;
-    PG_CHECK(is_new, "token \"", token, "\" is in the vocabulary twice");
-    bytes_.push_back(spelled_bytes(token));
+    const bool is_added = passes_[0].contains(token) || passes_[1].contains(token);
+    bytes_.push_back(is_added ? token : spelled_bytes(token));
   }
   for (int byte = 0; byte < 256; ++byte) {
     auto found = ids.find(byte_symbols()[byte]);
-    PG_CHECK(found != ids.end(), "the vocabulary has no token for byte ", byte, " (\"",
-             byte_symbols()[byte], "\"): a byte-level vocabulary has one for each of the 256");
-    byte_ids_[byte] = found->second;
+    byte_ids_[byte] = found == ids.end() ? -1 : found->second;
   }
-  if (auto found = ids.find(std::string(end_of_text)); found != ids.end())
-    end_of_text_ = found->second;
   for (const std::string& line : merges_) add_merge(line, ids);
+}
+
+std::vector<AddedToken> BytePairVocabulary::added() const {
+  std::vector<AddedToken> all;
+  for (const Pass& pass : passes_)
+    for (const auto& [content, token] : pass) all.push_back(token);
+  std::ranges::sort(all, {}, &AddedToken::id);
+  return all;
+}
+
+int BytePairVocabulary::size_without_added() const {
+  int count = size();
+  for (const AddedToken& token : added() | std::views::reverse) count -= token.id == count - 1;
+  return count;
+}
+
+std::optional<std::int32_t> BytePairVocabulary::separator() const {
+  for (const Pass& pass : passes_)
+    if (const auto found = pass.find(end_of_text); found != pass.end()) return found->second.id;
+  return {};
 }
 
 void BytePairVocabulary::add_merge(const std::string& line,
@@ -172,28 +241,50 @@ void BytePairVocabulary::add_merge(const std::string& line,
   ranked_.push_back(merge);
 }
 
-std::vector<std::int32_t> BytePairVocabulary::encode(std::string_view text) const {
-  std::vector<std::int32_t> tokens;
-  while (end_of_text_ >= 0) {
-    std::size_t mark = text.find(end_of_text);
-    if (mark == text.npos) break;
-    encode_words(text.substr(0, mark), tokens);
-    tokens.push_back(end_of_text_);
-    text.remove_prefix(mark + end_of_text.size());
+/// Finds the last token that is not after the text. If that is not a prefix of the text, a prefix is
+/// no longer than what the two have in common.
+const AddedToken* BytePairVocabulary::Pass::longest_at_start(std::string_view text) const {
+  if (text.empty() || !begins[static_cast<unsigned char>(text[0])]) return nullptr;
+  while (!text.empty()) {
+    const auto after = upper_bound(text);
+    if (after == begin()) return nullptr;
+    const auto& [content, token] = *std::prev(after);
+    if (text.starts_with(content)) return &token;
+    const auto differ = std::ranges::mismatch(text, content).in1;
+    text = text.substr(0, static_cast<std::size_t>(differ - text.begin()));
   }
-  encode_words(text, tokens);
-  return tokens;
+  return nullptr;
 }
 
-/// Encodes each distinct word once: a text repeats a few thousand words most of the time.
-void BytePairVocabulary::encode_words(std::string_view text,
-                                      std::vector<std::int32_t>& tokens) const {
-  std::unordered_map<std::string_view, std::vector<std::int32_t>> known;
-  split_words(text, [&](std::string_view word) {
-    auto [entry, is_new] = known.try_emplace(word);
-    if (is_new) entry->second = encode_word(word);
-    tokens.insert(tokens.end(), entry->second.begin(), entry->second.end());
-  });
+void BytePairVocabulary::encode_parts(std::string_view text, const TakeTokens& take) const {
+  Words known;
+  encode_part(text, 0, known, take);
+}
+
+/// Encodes what stands between the added tokens of this pass by the next one; after the last pass,
+/// by words, each distinct one once: a text repeats a few thousand words most of the time.
+void BytePairVocabulary::encode_part(std::string_view text, std::size_t pass, Words& known,
+                                     const TakeTokens& take) const {
+  if (pass == passes_.size())
+    return split_words(text, [&](std::string_view word) {
+      auto [entry, is_new] = known.try_emplace(word);
+      if (is_new) entry->second = encode_word(word);
+      take(entry->second);
+    });
+  std::size_t done = 0;
+  for (std::size_t at = passes_[pass].empty() ? text.size() : 0; at < text.size();) {
+    const AddedToken* found = passes_[pass].longest_at_start(text.substr(at));
+    const std::size_t end = at + (found ? found->content.size() : 1);
+    if (found && (!found->single_word || stands_alone(text, at, end))) {
+      if (found->lstrip) at = std::max(done, space_before(text, at));
+      const std::size_t last = found->rstrip ? space_behind(text, end) : end;
+      if (at > done) encode_part(text.substr(done, at - done), pass + 1, known, take);
+      if (at < last) take(std::span(&found->id, 1));
+      done = last;
+    }
+    at = end;  // white space that was taken in may begin another
+  }
+  encode_part(text.substr(done), pass + 1, known, take);
 }
 
 /// Encodes a word with a list of tokens, in which position i absorbs its right neighbour when they
@@ -203,7 +294,10 @@ std::vector<std::int32_t> BytePairVocabulary::encode_word(std::string_view word)
   std::vector<std::int32_t> token(length);  // -1: absorbed
   std::vector<int> previous(length), next(length);
   for (int i = 0; i < length; ++i) {
-    token[i] = byte_ids_[static_cast<unsigned char>(word[i])];
+    const auto byte = static_cast<unsigned char>(word[i]);
+    token[i] = byte_ids_[byte];
+    PG_CHECK(token[i] >= 0, "the text has the byte ", int(byte), " in \"", word.substr(0, 40),
+             "\", for which the vocabulary has no token: leave such characters out");
     previous[i] = i - 1;
     next[i] = i + 1;
   }
@@ -236,32 +330,26 @@ std::vector<std::int32_t> BytePairVocabulary::encode_word(std::string_view word)
 }
 
 nlohmann::json BytePairVocabulary::to_json() const {
-  return {{"kind", name()}, {"tokens", tokens_}, {"merges", merges_}};
-}
-
-BytePairVocabulary read_byte_pairs(const std::filesystem::path& vocab_json) {
-  auto merges = vocab_json.parent_path() / "merges.txt";
-  std::string vocab_text = read_file(vocab_json, most::json);
-  std::string merges_text = read_file(merges, most::json);
-  try {
-    auto vocab = parse_json(vocab_text);
-    PG_CHECK(vocab.is_object(), "expected an object {\"token\": id, ...}");
-    return BytePairVocabulary(tokens_by_id(vocab), merge_lines(merges_text));
-  } catch (const std::exception& problem) {
-    throw Error(text(vocab_json.string(),
-                     " and its merges.txt are not a byte-pair vocabulary: ", problem.what()));
+  nlohmann::json saved{{"kind", name()}, {"tokens", tokens_}, {"merges", merges_}};
+  for (const AddedToken& token : added()) {
+    const bool is_usual = token.content == end_of_text && !token.single_word && !token.lstrip &&
+                          !token.rstrip;  // and earlier checkpoints do not have it
+    if (!is_usual) saved["added"].push_back(nn::to_json(token));
   }
+  return saved;
 }
 
-void write_byte_pairs(const BytePairVocabulary& vocabulary, const std::filesystem::path& folder) {
-  nlohmann::json vocab = nlohmann::json::object();
-  for (int id = 0; id < vocabulary.size(); ++id) vocab[vocabulary.tokens()[id]] = id;
-  std::string merges = "#version: 0.2\n";
-  for (const std::string& merge : vocabulary.merges()) merges += merge + "\n";
+nlohmann::json to_json(const AddedToken& token) {
+  return {{"id", token.id},         {"content", token.content}, {"single_word", token.single_word},
+          {"lstrip", token.lstrip}, {"rstrip", token.rstrip},   {"normalized", token.normalized}};
+}
 
-  make_folder(folder);
-  write_file(folder / "vocab.json", vocab.dump());
-  write_file(folder / "merges.txt", merges);
+AddedToken added_token(const nlohmann::json& saved) {
+  const std::int64_t id = whole_number(saved.at("id"));
+  PG_CHECK(id >= 0 && id <= INT32_MAX, "an added token has the id ", id);
+  return {static_cast<std::int32_t>(id),     saved.at("content"),
+          saved.value("single_word", false), saved.value("lstrip", false),
+          saved.value("rstrip", false),      saved.value("normalized", false)};
 }
 
 }  // namespace plangrad::nn

@@ -1,7 +1,11 @@
 // Describes vocabularies as the library tokenizers does: how text is split, which strings are
 // tokens, and how tokens become text again. A reader accepts what it can encode alike, and nothing
 // else. Chapter 02.
+#include "nn/text/vocabulary.h"
+
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "nn/checkpoint/file.h"
 #include "nn/text/byte_pair.h"
@@ -62,67 +66,126 @@ json byte_pairs_json(const BytePairVocabulary& vocabulary) {
                            {"vocab", ids},
                            {"merges", vocabulary.merges()}},
                           bytes);
-  const std::string end(end_of_text);
-  if (ids.contains(end))
-    all["added_tokens"].push_back({{"id", ids[end]},
-                                   {"content", end},
-                                   {"single_word", false},
-                                   {"lstrip", false},
-                                   {"rstrip", false},
-                                   {"normalized", false},
-                                   {"special", true}});
+  for (const AddedToken& token : vocabulary.added())
+    all["added_tokens"].emplace_back(to_json(token))["special"] = true;
   return all;
 }
 
 BytePairVocabulary single_bytes() { return {{byte_symbols().begin(), byte_symbols().end()}, {}}; }
 
-/// Throws unless the part of a tokenizer is absent or has this value.
+/// Throws unless the part of a tokenizer is absent, null, or has this value.
 void check_setting(const json& part, const char* name, const json& wanted) {
-  PG_CHECK(!part.is_object() || !part.contains(name) || part[name] == wanted, name, " is ",
-           part[name].dump(), "; plangrad's byte pairs need ", wanted.dump());
+  const json found = part.is_object() ? part.value(name, json()) : json();
+  PG_CHECK(found.is_null() || found == wanted, name, " is ", found.dump().substr(0, 200),
+           "; plangrad's byte pairs need ", wanted.dump());
 }
 
 /// Puts tokens in the order of their ids.
-std::vector<std::string> in_order(const json& vocab, const json& added) {
+std::vector<std::string> in_order(const json& vocab) {
+  PG_CHECK(vocab.is_object(), "its vocabulary is no object {\"token\": id, ...}");
   std::map<std::int64_t, std::string> by_id;
-  auto add = [&](std::int64_t id, const std::string& token) {
-    const auto [at, is_new] = by_id.emplace(id, token);
-    PG_CHECK(at->second == token, "tokens \"", at->second, "\" and \"", token, "\" both have id ",
-             id);
-  };
-  for (const auto& [token, id] : vocab.items()) add(whole_number(id), token);
-  for (const json& token : added) add(whole_number(token.at("id")), token.at("content"));
+  for (const auto& [token, id] : vocab.items()) {
+    const auto [at, is_new] = by_id.emplace(whole_number(id), token);
+    PG_CHECK(is_new, "tokens \"", at->second, "\" and \"", token, "\" both have id ", at->first);
+  }
   std::vector<std::string> tokens;
   for (const auto& [id, token] : by_id) {
-    PG_CHECK(id == static_cast<std::int64_t>(tokens.size()), "no token has id ", tokens.size());
+    PG_CHECK(id == std::ssize(tokens), "no token has id ", tokens.size());
     tokens.push_back(token);
   }
   return tokens;
 }
 
-/// Reads a model of byte pairs. Merges are written as "a b" or as ["a", "b"].
-std::unique_ptr<Vocabulary> byte_pairs_of(const json& all) {
-  const json &model = all.at("model"), split = all.value("pre_tokenizer", json());
+/// The JSON in a file of the folder; an empty object if there is no such file.
+json json_in(const fs::path& file) {
+  return fs::exists(file) ? parse_json(read_file(file, most::json)) : json::object();
+}
+
+/// Adds the tokens that a folder adds beside its tokenizer.json, or without one.
+void add_tokens_of(const fs::path& folder, std::vector<AddedToken>& added) {
+  const json config = json_in(folder / "tokenizer_config.json");
+  const json ids = json_in(folder / "added_tokens.json");
+  check_setting(config, "add_prefix_space", false);
+  json tokens = config.value("added_tokens_decoder", json::object());
+  for (const auto& [content, id] : ids.items())
+    tokens.emplace(id.dump(), json{{"content", content}});
+  for (auto& [id, token] : tokens.items()) {
+    token["id"] = parse_json(id);
+    const AddedToken found = added_token(token);
+    if (std::ranges::count(added, found.content, &AddedToken::content) == 0) added.push_back(found);
+  }
+  std::ranges::sort(added, {}, &AddedToken::id);
+}
+
+/// Makes a vocabulary of a model's tokens and of those that were added. As in Hugging Face, a token
+/// that the model has keeps its id, and new ones follow.
+BytePairVocabulary byte_pairs_of(const json& vocab, const std::vector<std::string>& merges,
+                                 std::vector<AddedToken> added) {
+  std::vector<std::string> tokens = in_order(vocab);
+  std::erase_if(added, [](const AddedToken& token) { return token.content.empty(); });
+  for (const AddedToken& token : added) {
+    const auto known = vocab.find(token.content);
+    const std::int64_t id = known != vocab.end() ? whole_number(*known) : std::ssize(tokens);
+    PG_CHECK(token.id == id, "its added token \"", token.content, "\" has the id ", token.id,
+             ", and Hugging Face gives it ", id);
+    if (known == vocab.end()) tokens.push_back(token.content);
+  }
+  return {std::move(tokens), merges, added};
+}
+
+/// Reads merges, which are written as "a b" or as ["a", "b"].
+std::vector<std::string> merges_of(const json& model) {
   std::vector<std::string> merges;
-  for (const json& merge : model.at("merges"))
+  for (const json& merge : model.at("merges")) {
+    PG_CHECK(!merge.is_array() || merge.size() == 2, "merge ", merges.size() + 1, " joins ",
+             merge.size(), " tokens, expected two");
     merges.push_back(merge.is_array()
                          ? merge.at(0).get<std::string>() + " " + merge.at(1).get<std::string>()
                          : merge.get<std::string>());
+  }
+  return merges;
+}
+
+/// Reads a tokenizer of byte pairs.
+BytePairVocabulary byte_pairs_of(const json& all, const fs::path& folder) {
+  const json& model = all.at("model");
+  json split = all.value("pre_tokenizer", json());
+  if (split.is_object() && split.value("type", "") == "Sequence" &&
+      split.at("pretokenizers").size() == 1)
+    split = split["pretokenizers"][0];
+  const std::vector<std::string> merges = merges_of(model);
   PG_CHECK(split.is_object() && split.value("type", "") == "ByteLevel", "its pre_tokenizer is ",
-           split.dump(), "; plangrad's byte pairs need ByteLevel, which is GPT-2's");
+           split.dump().substr(0, 200), "; plangrad's byte pairs need ByteLevel, which is GPT-2's");
   check_setting(split, "add_prefix_space", false);
   if (!merges.empty()) check_setting(split, "use_regex", true);
   check_setting(all, "normalizer", nullptr);
   check_setting(model, "byte_fallback", false);
   check_setting(model, "ignore_merges", false);
-  return std::make_unique<BytePairVocabulary>(
-      in_order(model.at("vocab"), all.value("added_tokens", json::array())), merges);
+  check_setting(model, "dropout", 0);
+  check_setting(model, "continuing_subword_prefix", "");
+  check_setting(model, "end_of_word_suffix", "");
+  std::vector<AddedToken> added;
+  for (const json& token : all.value("added_tokens", json::array()))
+    added.push_back(added_token(token));
+  add_tokens_of(folder, added);
+  return byte_pairs_of(model.at("vocab"), merges, std::move(added));
+}
+
+/// Returns the lines of merges.txt without the first one, "#version: 0.2".
+std::vector<std::string> merge_lines(const std::string& file) {
+  std::istringstream in(file);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) {
+    if (line.ends_with('\r')) line.pop_back();
+    if (!line.empty() && !line.starts_with("#version")) lines.push_back(line);
+  }
+  return lines;
 }
 
 /// Reads a model of words that are single characters.
 std::unique_ptr<Vocabulary> characters_of(const json& model) {
   std::string all;
-  for (const std::string& token : in_order(model.at("vocab"), json::array())) {
+  for (const std::string& token : in_order(model.at("vocab"))) {
     PG_CHECK(!token.empty() && first_code_point(token).length == static_cast<int>(token.size()),
              "its token \"", token, "\" is not one character; plangrad knows byte pairs, and ",
              "tokens that are characters");
@@ -146,19 +209,26 @@ void write_tokenizer(const Vocabulary& vocabulary, const fs::path& folder, int c
   json config{{"tokenizer_class", "PreTrainedTokenizerFast"},
               {"model_max_length", context},
               {"clean_up_tokenization_spaces", false}};
-  if (!all.at("added_tokens").empty())
+  if (pairs && pairs->separator())
     config["bos_token"] = config["eos_token"] = std::string(end_of_text);
   write_file(folder / "tokenizer.json", all.dump(2) + "\n");
   write_file(folder / "tokenizer_config.json", config.dump(2) + "\n");
 }
 
 std::unique_ptr<Vocabulary> read_tokenizer(const fs::path& folder) {
-  if (fs::exists(folder / "vocab.json") && fs::exists(folder / "merges.txt"))
-    return std::make_unique<BytePairVocabulary>(read_byte_pairs(folder / "vocab.json"));
-  PG_CHECK(fs::exists(folder / "tokenizer.json"), folder.string(),
-           ": has neither vocab.json with merges.txt nor tokenizer.json, which turn tokens into ",
+  if (fs::exists(folder / "tokenizer.json")) return read_tokenizer_json(folder / "tokenizer.json");
+  PG_CHECK(fs::exists(folder / "vocab.json") && fs::exists(folder / "merges.txt"), folder.string(),
+           ": has neither tokenizer.json nor vocab.json with merges.txt, which turn tokens into ",
            "text; copy the tokenizer's files there");
-  return read_tokenizer_json(folder / "tokenizer.json");
+  return std::make_unique<BytePairVocabulary>(read_byte_pairs(folder / "vocab.json"));
+}
+
+/// Rethrows what a reader threw, with the file's name, and with what the file is instead.
+[[noreturn]] static void refuse(const fs::path& file, const std::string& bytes, const char* as,
+                                const std::exception& problem) {
+  const std::string kind = foreign_kind(bytes);
+  throw Error(kind.empty() ? text(file.string(), as, problem.what())
+                           : text(file.string(), ' ', kind));
 }
 
 std::unique_ptr<Vocabulary> read_tokenizer_json(const fs::path& file) {
@@ -169,10 +239,37 @@ std::unique_ptr<Vocabulary> read_tokenizer_json(const fs::path& file) {
     const std::string kind = model.value("type", model.contains("merges") ? "BPE" : "");
     PG_CHECK(kind == "BPE" || kind == "WordLevel", "its model is ",
              kind.empty() ? "of an unknown kind" : kind, "; plangrad knows BPE and WordLevel");
-    return kind == "BPE" ? byte_pairs_of(all) : characters_of(model);
+    if (kind == "BPE")
+      return std::make_unique<BytePairVocabulary>(byte_pairs_of(all, file.parent_path()));
+    PG_CHECK(all.value("added_tokens", json::array()).empty(),
+             "it adds tokens to characters; plangrad knows them beside byte pairs alone");
+    return characters_of(model);
   } catch (const std::exception& problem) {
-    throw Error(text(file.string(), " can't be read as a tokenizer: ", problem.what()));
+    refuse(file, bytes, " can't be read as a tokenizer: ", problem);
   }
+}
+
+BytePairVocabulary read_byte_pairs(const fs::path& vocab_json) {
+  const std::string vocab = read_file(vocab_json, most::json);
+  const std::string merges = read_file(vocab_json.parent_path() / "merges.txt", most::json);
+  try {
+    std::vector<AddedToken> added;
+    add_tokens_of(vocab_json.parent_path(), added);
+    return byte_pairs_of(parse_json(vocab), merge_lines(merges), std::move(added));
+  } catch (const std::exception& problem) {
+    refuse(vocab_json, vocab, " and its merges.txt are not a byte-pair vocabulary: ", problem);
+  }
+}
+
+void write_byte_pairs(const BytePairVocabulary& vocabulary, const fs::path& folder) {
+  json vocab = json::object();
+  for (int id = 0; id < vocabulary.size(); ++id) vocab[vocabulary.tokens()[id]] = id;
+  std::string merges = "#version: 0.2\n";
+  for (const std::string& merge : vocabulary.merges()) merges += merge + "\n";
+
+  make_folder(folder);
+  write_file(folder / "vocab.json", vocab.dump());
+  write_file(folder / "merges.txt", merges);
 }
 
 }  // namespace plangrad::nn

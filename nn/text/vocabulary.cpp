@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -42,27 +42,39 @@ std::string Vocabulary::decode(std::span<const std::int32_t> tokens) const {
   return text;
 }
 
-CharVocabulary::CharVocabulary(std::string_view corpus) {
+std::vector<std::int32_t> Vocabulary::encode(std::string_view text) const {
+  std::vector<std::int32_t> all;
+  encode_parts(text, [&](auto tokens) { all.insert(all.end(), tokens.begin(), tokens.end()); });
+  return all;
+}
+
+CharVocabulary::CharVocabulary(std::string_view corpus, std::string_view more) {
   PG_CHECK(!corpus.empty(), "a vocabulary of characters needs text to take them from");
-  std::map<char32_t, int> sorted;
-  for_each_code_point(corpus, [&](char32_t c, std::size_t) { sorted[c] = 0; });
-  for (const auto& [c, unused] : sorted) {
+  std::vector<bool> occurs(0x110000);
+  for (std::string_view text : {corpus, more})
+    for_each_code_point(text, [&](char32_t c, std::size_t) { occurs[c] = true; });
+  for (char32_t c = 0; c < occurs.size(); ++c) {
+    if (!occurs[c]) continue;
+    ids_.resize(c + 1, -1);
     ids_[c] = static_cast<std::int32_t>(characters_.size());
     characters_.push_back(to_utf8(c));
   }
 }
 
-std::vector<std::int32_t> CharVocabulary::encode(std::string_view text) const {
+constexpr std::size_t tokens_at_a_time = 1 << 16;
+
+void CharVocabulary::encode_parts(std::string_view text, const TakeTokens& take) const {
   std::vector<std::int32_t> tokens;
-  tokens.reserve(text.size());
   for_each_code_point(text, [&](char32_t c, std::size_t at) {
-    auto found = ids_.find(c);
-    PG_CHECK(found != ids_.end(), "character ", describe(c), " at byte ", at, " is not among the ",
-             size(),
+    const std::int32_t id = c < ids_.size() ? ids_[c] : -1;
+    PG_CHECK(id >= 0, "character ", describe(c), " at byte ", at, " is not among the ", size(),
              " characters of the vocabulary: leave it out, or make a vocabulary from text with it");
-    tokens.push_back(found->second);
+    tokens.push_back(id);
+    if (tokens.size() < tokens_at_a_time) return;
+    take(tokens);
+    tokens.clear();
   });
-  return tokens;
+  take(tokens);
 }
 
 nlohmann::json CharVocabulary::to_json() const {
@@ -71,15 +83,19 @@ nlohmann::json CharVocabulary::to_json() const {
   return {{"kind", name()}, {"characters", all}};
 }
 
-std::vector<std::int32_t> ByteVocabulary::encode(std::string_view text) const {
-  const auto* bytes = reinterpret_cast<const unsigned char*>(text.data());
-  return {bytes, bytes + text.size()};
+void ByteVocabulary::encode_parts(std::string_view text, const TakeTokens& take) const {
+  for (std::size_t at = 0; at < text.size(); at += tokens_at_a_time) {
+    const std::string_view part = text.substr(at, tokens_at_a_time);
+    const auto* bytes = reinterpret_cast<const unsigned char*>(part.data());
+    take(std::vector<std::int32_t>(bytes, bytes + part.size()));
+  }
 }
 
 nlohmann::json ByteVocabulary::to_json() const { return {{"kind", name()}}; }
 
-std::unique_ptr<Vocabulary> make_vocabulary(const std::string& spec, std::string_view corpus) {
-  if (spec == "chars") return std::make_unique<CharVocabulary>(corpus);
+std::unique_ptr<Vocabulary> make_vocabulary(const std::string& spec, std::string_view corpus,
+                                            std::string_view more) {
+  if (spec == "chars") return std::make_unique<CharVocabulary>(corpus, more);
   if (spec == "bytes") return std::make_unique<ByteVocabulary>();
   PG_CHECK(std::filesystem::exists(spec), "vocabulary \"", spec,
            "\" is neither \"chars\" nor \"bytes\" nor a file: use one of these, "
@@ -96,8 +112,12 @@ std::unique_ptr<Vocabulary> load_vocabulary(const nlohmann::json& saved) try {
   if (kind == "bytes") return std::make_unique<ByteVocabulary>();
   PG_CHECK(kind == "byte-pairs", "the saved vocabulary is of kind \"", kind,
            "\", expected \"chars\", \"bytes\" or \"byte-pairs\"");
+  std::vector<AddedToken> added;
+  for (const nlohmann::json& token : saved.value("added", nlohmann::json::array()))
+    added.push_back(added_token(token));
   return std::make_unique<BytePairVocabulary>(saved.at("tokens").get<std::vector<std::string>>(),
-                                              saved.at("merges").get<std::vector<std::string>>());
+                                              saved.at("merges").get<std::vector<std::string>>(),
+                                              added);
 } catch (const nlohmann::json::exception& problem) {
   throw Error(text("the saved vocabulary can't be read (", problem.what(),
                    "): save it again with the program that made it"));

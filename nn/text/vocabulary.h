@@ -16,6 +16,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
@@ -81,9 +82,16 @@ class Vocabulary {
   virtual std::string name() const = 0;
   /// The number of tokens.
   virtual int size() const = 0;
-  /// The ids that spell `text`; decode(encode(text)) == text.
+  /// The number of tokens before those that were added to the end. A model may have fewer rows than
+  /// size(), but not fewer than this.
+  virtual int size_without_added() const { return size(); }
+  /// The ids that spell `text`; decode(encode(text)) == text, but for white space that an added token
+  /// takes in (byte_pair.h).
   /// throws: Error if the vocabulary can't spell it
-  virtual std::vector<std::int32_t> encode(std::string_view text) const = 0;
+  std::vector<std::int32_t> encode(std::string_view text) const;
+  /// Hands on the ids that spell `text`, some at a time, so that a large text needs little memory.
+  using TakeTokens = std::function<void(std::span<const std::int32_t>)>;
+  virtual void encode_parts(std::string_view text, const TakeTokens& take) const = 0;
   /// The bytes that the ids spell. One token may be a part of a UTF-8 character.
   /// throws: Error if an id is outside [0, size)
   std::string decode(std::span<const std::int32_t> tokens) const;
@@ -99,18 +107,18 @@ class Vocabulary {
 class CharVocabulary : public Vocabulary {
  public:
   /// throws: Error, with the offset, if the corpus is empty or not valid UTF-8
-  explicit CharVocabulary(std::string_view corpus);
+  explicit CharVocabulary(std::string_view corpus, std::string_view more = {});
 
   std::string name() const override { return "chars"; }
   int size() const override { return static_cast<int>(characters_.size()); }
-  std::vector<std::int32_t> encode(std::string_view text) const override;
+  void encode_parts(std::string_view text, const TakeTokens& take) const override;
   nlohmann::json to_json() const override;
 
  private:
   std::string bytes_of(std::int32_t token) const override { return characters_[token]; }
 
   std::vector<std::string> characters_;  // UTF-8, by id
-  std::unordered_map<char32_t, std::int32_t> ids_;
+  std::vector<std::int32_t> ids_;        // by code point; -1: not in the vocabulary
 };
 
 /// A vocabulary with one token per byte value, which needs no corpus and spells everything.
@@ -118,17 +126,18 @@ class ByteVocabulary : public Vocabulary {
  public:
   std::string name() const override { return "bytes"; }
   int size() const override { return 256; }
-  std::vector<std::int32_t> encode(std::string_view text) const override;
+  void encode_parts(std::string_view text, const TakeTokens& take) const override;
   nlohmann::json to_json() const override;
 
  private:
   std::string bytes_of(std::int32_t token) const override { return {static_cast<char>(token)}; }
 };
 
-/// Makes the vocabulary that `spec` names: "chars" (of `corpus`), "bytes", or the path of a
+/// Makes the vocabulary that `spec` names: "chars" (of `corpus` and `more`), "bytes", or the path of a
 /// byte-pair vocab.json with merges.txt beside it, of a tokenizer.json, or of their folder.
 /// throws: Error if `spec` is none of these, or if the files are broken
-std::unique_ptr<Vocabulary> make_vocabulary(const std::string& spec, std::string_view corpus);
+std::unique_ptr<Vocabulary> make_vocabulary(const std::string& spec, std::string_view corpus,
+                                            std::string_view more = {});
 
 /// Makes the vocabulary that to_json() described.
 /// throws: Error if `saved` is not such a description
@@ -141,12 +150,14 @@ std::unique_ptr<Vocabulary> load_vocabulary(const nlohmann::json& saved);
 void write_tokenizer(const Vocabulary& vocabulary, const std::filesystem::path& folder,
                      int context);
 
-/// Reads a vocabulary from a folder: from vocab.json with merges.txt, or from tokenizer.json.
+/// Reads a vocabulary from a folder: from tokenizer.json or, without one, from vocab.json with
+/// merges.txt.
 /// throws: Error if it has neither, or if read_tokenizer_json() throws
 std::unique_ptr<Vocabulary> read_tokenizer(const std::filesystem::path& folder);
 
 /// Reads a tokenizer.json: byte pairs in GPT-2's spelling, split into words by GPT-2's pattern, or
-/// one token for each character. Of added tokens, the text of <|endoftext|> alone is one token.
+/// one token for each character. Byte pairs have its added tokens, and those of a
+/// tokenizer_config.json or an added_tokens.json in the same folder.
 /// throws: Error if the file is damaged, or describes a tokenizer of another kind; it names what
 std::unique_ptr<Vocabulary> read_tokenizer_json(const std::filesystem::path& file);
 

@@ -2,6 +2,7 @@
 #include <fstream>
 
 #include "nn/checkpoint/file.h"
+#include "nn/checkpoint/safetensors.h"
 #include "tests/examples/runs.h"
 
 using namespace plangrad::tests;
@@ -101,6 +102,92 @@ TEST_CASE("flags that contradict the folder's model are refused by name") {
   refused({"--from", runs.path("base")}, "the model that the run exported is in " + runs.base);
   refused({"--from", runs.path("nothing")}, "no file " + runs.path("nothing") + "/config.json");
   runs.succeed(runs.from_base("agreeing", {"--layers", "2", "--width", "16"}));
+}
+
+namespace {
+
+/// Writes the model of one folder to another, with rows that only pad its table: multiples of
+/// others, so that one of them has the largest logit wherever it is looked at.
+void write_padded(const fs::path& from, const fs::path& to) {
+  using namespace plangrad::nn;
+  fs::copy(from, to);
+  fs::remove(to / "model.safetensors");
+  const SafetensorsFile file((from / "model.safetensors").string());
+  std::vector<SafetensorsSource> sources;
+  std::vector<std::vector<float>> values;
+  for (const SafetensorsEntry& entry : file.entries()) values.push_back(to_floats(entry));
+  std::int64_t rows = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const SafetensorsEntry& entry = file.entries()[i];
+    Shape shape = entry.shape;
+    if (entry.name.ends_with("wte.weight")) {
+      for (float factor : {1000.0f, -1000.0f})
+        for (std::int64_t c = 0; c < shape[1]; ++c) values[i].push_back(factor * values[i][c]);
+      rows = shape[0] + 2;
+      shape = {rows, shape[1]};
+    }
+    sources.push_back(
+        {entry.name, "F32", shape, [&values, i] { return std::as_bytes(std::span(values[i])); }});
+  }
+  write_safetensors((to / "model.safetensors").string(), {}, sources);
+  json config = json::parse(read_file(from / "config.json"));
+  config["vocab_size"] = rows;
+  write_file(to / "config.json", config.dump());
+}
+
+}  // namespace
+
+TEST_CASE("rows that pad a model's table are loaded and trained with, and never sampled") {
+  const FineTuning runs;
+  const std::string padded = runs.path("padded");
+  write_padded(runs.base, padded);
+  const Words greedy{"--prompt", "abc", "--tokens", "20", "--temperature", "0"};
+  auto text_of = [&](const std::string& from) {
+    const Finished written = run(Words{"sample_gpt", "--from", from} + greedy);
+    INFO(written.errors);
+    CHECK(written.status == 0);
+    return written.output;
+  };
+  CHECK(text_of(padded) == text_of(runs.base));
+
+  const Words tune{"train_gpt", "--from",  padded, "--data", runs.data,          "--batch",
+                   "4",         "--steps", "4",    "--out",  runs.path("tuned"), "--stop-after",
+                   "2"};
+  const Finished first = run(tune);
+  INFO(first.errors);
+  CHECK(first.status == 0);
+  CHECK_THAT(first.output, Contains("a vocabulary of 13 (the data's largest id is 10)"));
+  runs.resume("tuned");
+  text_of(runs.path("tuned"));
+  text_of(runs.path("tuned") + "/huggingface");
+  const Finished other = run(tune + Words{"--vocab", "chars", "--out", runs.path("other")});
+  CHECK_THAT(other.errors, Contains("its model knows 13 tokens, and --vocab chars has 11"));
+}
+
+TEST_CASE("a token that was added to a vocabulary alone may not occur") {
+  Runs runs;
+  const std::string pairs = runs.path("pairs");
+  runs.succeed({"train_vocabulary", "--data", runs.data, "--size", "262", "--out", pairs});
+  runs.train("base", {"--vocab", pairs});
+  const std::string folder = runs.path("base") + "/huggingface", file = folder + "/tokenizer.json";
+  json tokenizer = json::parse(plangrad::nn::read_file(file));
+  tokenizer["added_tokens"].push_back({{"id", 262}, {"content", "<|pad|>"}});
+  plangrad::nn::write_file(file, tokenizer.dump());
+  auto sample = [&](const std::string& prompt) {
+    return run({"sample_gpt", "--from", folder, "--prompt", prompt, "--tokens", "5"});
+  };
+  CHECK(sample("abc").status == 0);
+  CHECK_THAT(sample("a<|pad|>").errors, Contains("--prompt has token 262, which was added"));
+  const std::string text = runs.path("text");
+  auto tune = [&](const std::string& words) {
+    plangrad::nn::write_file(text, words);
+    return run({"train_gpt", "--from", folder, "--data", text, "--batch", "2", "--steps", "2",
+                "--out", runs.path("tuned")});
+  };
+  std::string words;
+  for (int i = 0; i < 400; ++i) words += "abc ";
+  CHECK_THAT(tune(words + "<|pad|>").errors, Contains("has token 262, which was added"));
+  CHECK(tune(words).status == 0);
 }
 
 TEST_CASE("a run's export has a tokenizer and is gone once its weights are") {

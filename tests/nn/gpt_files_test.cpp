@@ -257,12 +257,13 @@ TEST_CASE("a model file that is not the config's is refused") {
                f.tensors["h.1.mlp.c_fc.weight"].shape = {16, 4};
              }),
              Contains("h.1.mlp.c_fc.weight is (16,4), config.json asks for (4,16)"));
-  CHECK_THAT(after([](Folder& f) { f.config["n_layer"] = 1; }),
-             Contains("has a tensor h.1.attn.c_attn.bias (12), which the network of config.json"));
+  CHECK_THAT(
+      after([](Folder& f) { f.config["n_layer"] = 1; }),
+      Contains("has a tensor \"h.1.attn.c_attn.bias\" (12), which the network of config.json"));
   CHECK_THAT(after([](Folder& f) { f.config["vocab_size"] = 6; }),
              Contains("wte.weight is (5,4), config.json asks for (6,4)"));
   CHECK_THAT(after([](Folder& f) { f.tensors["transformer.ln_f.bias"] = Values("x", {4}); }),
-             Contains("has ln_f.bias with and without the prefix transformer."));
+             Contains("has \"ln_f.bias\" twice, with and without a prefix"));
 
   Folder folder;
   folder.write("I32");
@@ -281,6 +282,96 @@ TEST_CASE("a model file that is not the config's is refused") {
       Contains("h.1.ln_1.weight is (4), the model asks for (8)"));
   fs::remove(folder.path / "model.safetensors");
   CHECK_THAT(refusal(folder), Contains("/model.safetensors: check the path"));
+}
+
+TEST_CASE("weights in parts are read by their index") {
+  Folder folder;
+  folder.write();
+  const fs::path whole = folder.path / "model.safetensors";
+  const std::string first = "model-00001-of-00002.safetensors";
+  const std::string second = "model-00002-of-00002.safetensors";
+  json names = json::object();
+  {
+    const SafetensorsFile file(whole.string());
+    std::vector<SafetensorsSource> halves[2];
+    std::vector<std::vector<std::byte>> bytes;
+    for (const SafetensorsEntry& entry : file.entries()) bytes.push_back(entry.bytes());
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      const SafetensorsEntry& entry = file.entries()[i];
+      halves[i % 2].push_back({entry.name, entry.dtype, entry.shape,
+                               [&bytes, i] { return std::span<const std::byte>(bytes[i]); }});
+      names[entry.name] = i % 2 == 0 ? first : second;
+    }
+    write_safetensors((folder.path / first).string(), {}, halves[0]);
+    write_safetensors((folder.path / second).string(), {}, halves[1]);
+  }
+  fs::remove(whole);
+  CHECK_THAT(refusal(folder), Contains("has no model.safetensors, but model-0000"));
+  auto write_index = [&](const json& map) {
+    write_file(folder.path / "model.safetensors.index.json", json{{"weight_map", map}}.dump());
+  };
+  write_index(names);
+  Network network(folder.path);
+  load_gpt_weights(folder.path, network.stage.parameters(), network.weights);
+  CHECK(count_wrong(network, folder) == 0);
+  write_file(folder.path / "model.safetensors.index.json", "[]");
+  CHECK_THAT(refusal(folder), Contains("it is not the JSON object of an index"));
+  names["wte.weight"] = "../other.safetensors";
+  write_index(names);
+  CHECK_THAT(refusal(folder), Contains("is not the name of a file in its folder"));
+  names["wte.weight"] = "model-00003-of-00003.safetensors";
+  write_index(names);
+  CHECK_THAT(refusal(folder), Contains("which is not there: download all of its parts"));
+}
+
+TEST_CASE("weights of other kinds are named, with what to do") {
+  Folder folder;
+  folder.write();
+  const fs::path whole = folder.path / "model.safetensors";
+  write_file(whole, "version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 9\n");
+  CHECK_THAT(refusal(folder),
+             Contains("model.safetensors is a Git LFS pointer") && Contains("\"git lfs pull\""));
+  write_file(whole, "<!DOCTYPE html><html>");
+  CHECK_THAT(refusal(folder), Contains("model.safetensors is a web page"));
+  fs::remove(whole);
+  const std::pair<const char*, const char*> others[] = {
+      {"model.fp16.safetensors", "rename it"},
+      {"model.gguf", "use the model that it was converted from"},
+      {"pytorch_model.bin", "save_pretrained"},
+      {"adapter_model.safetensors", "merge_and_unload"}};
+  for (const auto& [name, remedy] : others) {
+    write_file(folder.path / name, "PK");
+    CHECK_THAT(refusal(folder),
+               Contains(std::string("has no model.safetensors, but ") + name) && Contains(remedy));
+    fs::remove(folder.path / name);
+  }
+  write_file(folder.path / "config.json", "<html>");
+  CHECK_THAT(refusal(folder), Contains("is a web page"));
+}
+
+TEST_CASE("names and settings that other tools write are read") {
+  Folder folder;
+  for (const char* activation : {"gelu_pytorch_tanh", "gelu_fast", "gelu_new"}) {
+    folder.config["activation_function"] = activation;
+    folder.config["tie_word_embeddings"] = nullptr;
+    folder.config["scale_attn_weights"] = nullptr;
+    folder.write("F32", "_orig_mod.transformer.");
+    Network network(folder.path);
+    load_gpt_weights(folder.path, network.stage.parameters(), network.weights);
+    CHECK(count_wrong(network, folder) == 0);
+  }
+  // A tied model may have its table under the head's name alone.
+  folder.tensors["lm_head.weight"] = folder.tensors["wte.weight"];
+  const auto table = folder.tensors.extract("wte.weight");
+  folder.write();
+  folder.tensors["wte.weight"] = table.mapped();
+  Network tied(folder.path);
+  load_gpt_weights(folder.path, tied.stage.parameters(), tied.weights);
+  CHECK(count_wrong(tied, folder) == 0);
+  folder.tensors.erase("lm_head.weight");
+  folder.tensors["h.0.attn.c_attn.weight"].shape = {12, 4};
+  folder.write();
+  CHECK_THAT(refusal(folder), Contains("is (12,4), config.json asks for (4,12); it lies as in"));
 }
 
 TEST_CASE("what is exported is read back, bit for bit") {

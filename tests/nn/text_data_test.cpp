@@ -2,6 +2,8 @@
 // Not here: encoding (vocabulary_test.cpp, byte_pair_test.cpp).
 #include "nn/data/text_data.h"
 
+#include <sys/resource.h>
+
 #include <filesystem>
 #include <numeric>
 #include <set>
@@ -30,7 +32,9 @@ TokenData counting(int count, int vocabulary_size) {
 }
 
 std::string text_of(const TextData& data, const TokenData& part) {
-  return data.vocabulary->decode(part.tokens());
+  std::vector<std::int32_t> tokens;
+  for (std::int64_t i = 0; i < part.size(); ++i) tokens.push_back(part[i]);
+  return data.vocabulary->decode(tokens);
 }
 
 }  // namespace
@@ -110,8 +114,8 @@ TEST_CASE("text data: nanoGPT's token files are little-endian uint16") {
   auto data = load_text_data(train, validation, "");
   CHECK(data.vocabulary == nullptr);
   CHECK(data.training.size() == 3);
-  CHECK(data.training.tokens()[1] == 256);
-  CHECK(data.validation.tokens()[0] == 512);
+  CHECK(data.training[1] == 256);
+  CHECK(data.validation[0] == 512);
   CHECK(data.training.vocabulary_size() == 513);
 
   CHECK_THROWS_WITH(load_text_data(train, validation, "bytes"),
@@ -122,6 +126,88 @@ TEST_CASE("text data: nanoGPT's token files are little-endian uint16") {
                     Contains("odd number of bytes, 3"));
   CHECK_THROWS_WITH(load_text_data(train, folder.file("v.txt", "abc"), ""),
                     Contains("of different kinds"));
+}
+
+namespace {
+
+std::string word(std::uint32_t number) {
+  return {reinterpret_cast<const char*>(&number), sizeof number};
+}
+
+/// A file of llm.c: 256 words, of which the first three say what follows, and ids of 2 bytes.
+std::string llmc_file(std::uint32_t kind, std::uint32_t count, const std::string& ids) {
+  return word(kind) + word(1) + word(count) + std::string(1012, '\0') + ids;
+}
+
+}  // namespace
+
+TEST_CASE("text data: llm.c's token files are read behind their header, others are named") {
+  TemporaryFolder folder;
+  const std::string ids("\x01\x00\x00\x01\xff\x00", 6);
+  auto load = [&](const std::string& bytes) {
+    return load_text_data(folder.file("a.bin", bytes), folder.file("b.bin", ids), "");
+  };
+  const TextData data = load(llmc_file(20240520, 3, ids));
+  CHECK(data.training.size() == 3);
+  CHECK(data.training[1] == 256);
+  CHECK(data.training.vocabulary_size() == 257);
+  CHECK_THROWS_WITH(load(llmc_file(20240520, 4, ids)), Contains("which says 4 tokens of 2 bytes"));
+  CHECK_THROWS_WITH(load(llmc_file(20240801, 3, ids)),
+                    Contains("token ids of 4 bytes") && Contains("20240801"));
+  CHECK_THROWS_WITH(load(llmc_file(20240326, 3, ids)), Contains("the weights of a GPT-2"));
+  CHECK_THROWS_WITH(load(llmc_file(20240328, 3, ids)), Contains("holds a tokenizer"));
+}
+
+TEST_CASE("text data: .bin files of other kinds are refused where it can be told") {
+  TemporaryFolder folder;
+  auto refused = [&](const std::string& bytes, const std::string& why) {
+    CHECK_THROWS_WITH(load_text_data(folder.file("a.bin", bytes), "", ""), Contains(why));
+  };
+  refused(word(20) + word(0) + R"({"a":{"dtype":"U8"}})", "is a safetensors file");
+  refused("PK\x03\x04 and more", "is a file of torch.save");
+  refused("\x93NUMPY and more", "is an array of numpy.save");
+  refused("<!DOCTYPE html>", "is a web page");
+  std::string text;
+  while (text.size() < 1000) text += "To be, or not to be: é ";
+  refused(text, "is text");
+  std::string wide, small;
+  for (std::uint32_t i = 0; i < 1000; ++i) {
+    wide += word(i * 7919 % 100'000);
+    small += std::string{static_cast<char>(i * 31 % 65), '\0'};
+  }
+  refused(wide, "looks like token ids of 4 or 8 bytes");
+  CHECK(load_text_data(folder.file("small.bin", small), "", "").training.size() == 900);
+}
+
+TEST_CASE("text data: ids take two bytes where the vocabulary allows") {
+  const std::vector<std::int32_t> tokens{1, 65'535, 7};
+  TokenData narrow("data", tokens, 65'536), wide("data", tokens, 65'537);
+  CHECK(narrow.checksum() == wide.checksum());
+  for (TokenData* data : {&narrow, &wide}) {
+    CHECK(data->largest() == 65'535);
+    const TokenData rest = data->split(1, "rest");
+    CHECK(data->size() == 1);
+    CHECK(rest.size() == 2);
+    CHECK(rest[0] == 65'535);
+    CHECK(rest[1] == 7);
+  }
+}
+
+TEST_CASE("text data: a large text takes few times its size") {
+  TemporaryFolder folder;
+  std::string text;
+  while (text.size() < (64 << 20)) text += "What is past is prologue.\n";
+  const fs::path file = folder.file("large.txt", text);
+  const auto bytes = static_cast<std::int64_t>(text.size());
+  for (const char* vocabulary : {"chars", "bytes"}) {
+    text = {};
+    rusage before = {}, after = {};
+    ::getrusage(RUSAGE_SELF, &before);
+    const TextData data = load_text_data(file, "", vocabulary);
+    ::getrusage(RUSAGE_SELF, &after);
+    CHECK(data.training.size() + data.validation.size() == bytes);
+    CHECK((after.ru_maxrss - before.ru_maxrss) * 1024 < 6 * bytes);
+  }
 }
 
 TEST_CASE("text data: files that can't be used are named") {

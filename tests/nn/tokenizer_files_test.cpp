@@ -40,6 +40,7 @@ TEST_CASE("byte pairs are read back from GPT-2's files, and from tokenizer.json 
     write_tokenizer(vocabulary, folder.path, 16);
     const Tokens expected = vocabulary.encode(sentence);
     CHECK(read_tokenizer(folder.path)->encode(sentence) == expected);
+    CHECK(read_byte_pairs(folder.path / "vocab.json").encode(sentence) == expected);
     std::filesystem::remove(folder.path / "vocab.json");
     const auto alone = read_tokenizer(folder.path);
     CHECK(alone->encode(sentence) == expected);
@@ -49,6 +50,96 @@ TEST_CASE("byte pairs are read back from GPT-2's files, and from tokenizer.json 
     CHECK(config.contains("eos_token") == separator);
     CHECK(folder.tokenizer()["added_tokens"].size() == (separator ? 1 : 0));
   }
+}
+
+namespace {
+
+json added(int id, const std::string& content, const json& flags = json::object()) {
+  json token{{"id", id}, {"content", content}, {"special", true}};
+  token.update(flags);
+  return token;
+}
+
+/// The tokenizer of small_pairs() with these added tokens, behind <|endoftext|> with id 258.
+Tokens ids_of(const std::string& text, const std::vector<json>& tokens) {
+  const TokenizerFolder folder;
+  write_tokenizer(small_pairs(true), folder.path, 16);
+  json all = folder.tokenizer();
+  for (const json& token : tokens) all["added_tokens"].push_back(token);
+  folder.write(all);
+  const auto vocabulary = read_tokenizer(folder.path);
+  const Tokens ids = vocabulary->encode(text);
+  CHECK(load_vocabulary(vocabulary->to_json())->encode(text) == ids);
+  write_tokenizer(*vocabulary, folder.path, 16);
+  CHECK(read_tokenizer(folder.path)->encode(text) == ids);
+  return ids;
+}
+
+}  // namespace
+
+// The ids are those of the package tokenizers 0.23.3.
+TEST_CASE("added tokens are found in text before it is split") {
+  const std::vector<json> pad{added(259, "<|pad|>")};
+  CHECK(ids_of("a<|pad|><|pad|>b", pad) == Tokens{64, 259, 259, 65});
+  CHECK(ids_of("<|pad|", pad) == Tokens{27, 91, 79, 64, 67, 91});
+  // The longest one at the first place; none inside another.
+  const std::vector<json> nested{added(259, "ab"), added(260, "abc"), added(261, "bcd")};
+  CHECK(ids_of("abcd", nested) == Tokens{260, 67});
+  CHECK(ids_of("abd bcd", nested) == Tokens{259, 67, 220, 261});
+  const std::vector<json> odd{added(259, "my token"), added(260, "é😀")};
+  CHECK(ids_of("the my token é😀", odd) == Tokens{257, 220, 259, 220, 260});
+}
+
+TEST_CASE("added tokens take in white space where they say so") {
+  const std::vector<json> left{added(259, "<m>", {{"lstrip", true}})};
+  CHECK(ids_of("a \n\u00a0<m> b", left) == Tokens{64, 259, 220, 65});
+  const std::vector<json> right{added(259, "<m>", {{"rstrip", true}})};
+  CHECK(ids_of("a <m>\u3000 b", right) == Tokens{64, 220, 259, 65});
+  const std::vector<json> both{added(259, "<m>", {{"lstrip", true}, {"rstrip", true}})};
+  CHECK(ids_of(" <m>  <m> ", both) == Tokens{259, 259});
+}
+
+TEST_CASE("added tokens that are single words are found between words alone") {
+  const std::vector<json> word{added(259, "cat", {{"single_word", true}})};
+  CHECK(ids_of("cat", word) == Tokens{259});
+  CHECK(ids_of("cat.", word) == Tokens{259, 13});
+  CHECK(ids_of("cats", word) == Tokens{66, 64, 83, 82});
+  CHECK(ids_of("_cat", word) == Tokens{62, 66, 64, 83});
+  CHECK(ids_of("écat", word) == Tokens{127, 102, 66, 64, 83});
+}
+
+TEST_CASE("normalized added tokens are looked for between the others") {
+  const std::vector<json> two{added(259, "abc", {{"normalized", true}}), added(260, "bcd")};
+  CHECK(ids_of("abcd abc", two) == Tokens{64, 260, 220, 259});
+}
+
+TEST_CASE("a folder adds tokens beside its vocabulary's files") {
+  for (const char* form : {"added_tokens.json", "tokenizer_config.json"}) {
+    const TokenizerFolder folder;
+    write_byte_pairs(small_pairs(true), folder.path);
+    const bool plain = form == std::string("added_tokens.json");
+    const json token{{"content", "<|pad|>"}, {"lstrip", false}};
+    const json file =
+        plain ? json{{"<|pad|>", 259}} : json{{"added_tokens_decoder", {{"259", token}}}};
+    write_file(folder.path / form, file.dump());
+    const auto vocabulary = read_tokenizer(folder.path);
+    CHECK(vocabulary->encode("a<|pad|>") == Tokens{64, 259});
+    CHECK(vocabulary->size() == 260);
+    CHECK(vocabulary->size_without_added() == 258);
+    write_file(folder.path / "tokenizer_config.json", R"({"add_prefix_space": true})");
+    CHECK_THROWS_WITH(read_tokenizer(folder.path), Contains("add_prefix_space is true"));
+  }
+}
+
+TEST_CASE("tokenizer.json counts before vocab.json, and bytes may have no token") {
+  const TokenizerFolder folder;
+  write_byte_pairs(small_pairs(true), folder.path);
+  std::vector<std::string> few{"a", "b", "ab", std::string(end_of_text)};
+  write_tokenizer(BytePairVocabulary(few, {"a b"}), folder.path, 16);
+  write_byte_pairs(small_pairs(true), folder.path);
+  const auto vocabulary = read_tokenizer(folder.path);
+  CHECK(vocabulary->encode("abba<|endoftext|>") == Tokens{2, 1, 0, 3});
+  CHECK_THROWS_WITH(vocabulary->encode("abc"), Contains("has the byte 99 in \"abc\", for which"));
 }
 
 TEST_CASE("merges are read as texts and as pairs, and added tokens get their ids") {
@@ -81,7 +172,7 @@ TEST_CASE("characters and bytes are read back") {
 TEST_CASE("a tokenizer that plangrad would not follow is refused by what differs") {
   const TokenizerFolder folder;
   CHECK_THROWS_WITH(read_tokenizer(folder.path),
-                    Contains("neither vocab.json with merges.txt nor"));
+                    Contains("neither tokenizer.json nor vocab.json with merges.txt"));
   write_tokenizer(small_pairs(true), folder.path, 16);
   const json good = folder.tokenizer();
   auto check_refused = [&](const json& change, const std::string& part) {
@@ -98,7 +189,13 @@ TEST_CASE("a tokenizer that plangrad would not follow is refused by what differs
   check_refused({{"model", {{"byte_fallback", true}}}}, "byte_fallback is true");
   check_refused({{"model", {{"vocab", {{"the", 300}}}}}}, "no token has id 257");
   check_refused({{"model", {{"vocab", {{"the", 3}}}}}}, "both have id 3");
-  check_refused({{"model", {{"type", "WordLevel"}}}}, "is not one character");
+  check_refused({{"model", {{"dropout", 0.1}}}}, "dropout is 0.1");
+  check_refused({{"model", {{"end_of_word_suffix", "</w>"}}}}, "end_of_word_suffix is \"</w>\"");
+  check_refused({{"model", {{"merges", {{"t", "h", "e"}}}}}}, "merge 1 joins 3 tokens");
+  check_refused({{"added_tokens", {added(305, "<|x|>")}}}, "\"<|x|>\" has the id 305, and Hugging");
+  check_refused({{"model", {{"type", "WordLevel"}}}}, "it adds tokens to characters");
+  check_refused({{"added_tokens", nullptr}, {"model", {{"type", "WordLevel"}}}},
+                "is not one character");
   json swapped{{"model", {{"type", "WordLevel"}, {"vocab", {{"b", 0}, {"a", 1}}}}}};
   folder.write(swapped);
   CHECK_THROWS_WITH(read_tokenizer_json(folder.path / "tokenizer.json"),
@@ -106,4 +203,6 @@ TEST_CASE("a tokenizer that plangrad would not follow is refused by what differs
   write_file(folder.path / "tokenizer.json", "{");
   CHECK_THROWS_WITH(read_tokenizer_json(folder.path / "tokenizer.json"),
                     Contains("can't be read as a tokenizer"));
+  write_file(folder.path / "tokenizer.json", "<!DOCTYPE html>");
+  CHECK_THROWS_WITH(read_tokenizer(folder.path), Contains("tokenizer.json is a web page"));
 }
