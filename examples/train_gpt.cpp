@@ -68,7 +68,7 @@ RunSettings settings_of(const GptRun& run, const GptConfig& model, const TextDat
 
 /// The rows of the model's table: a run that began with another's model may have some to pad it.
 int rows_of(const GptRun& run, const TextData& data) {
-  const nlohmann::json before = run.resume.empty() ? nlohmann::json() : run.resumed().run();
+  const nlohmann::json before = run.resumed ? run.resumed_run() : nlohmann::json();
   return before.contains("model") ? gpt_config(before.at("model")).vocabulary
                                   : data.training.vocabulary_size();
 }
