@@ -200,7 +200,7 @@ fastest() {
 }
 # row NAME CASE FLAGS...: adds the fastest plan.
 row() {
-  plan search "${@:3}" 2>/dev/null | awk -v first="$2" '$1 == 1 && $8 == "x" {
+  plan search --rows 1 "${@:3}" 2>/dev/null | awk -v first="$2" '$1 == 1 && $8 == "x" {
     print "| " first " | " $7 " x " $9 " | " $10 " | `" $11 "` | " $12 " | " $13 " | " $2 " | " \
       $5 " " $6 " | " $15 " |"; exit }' >>"$new/$1.md"
 }
@@ -214,7 +214,7 @@ for memory in 78 39 23 15 10; do
     --memory ${memory}e9
 done
 fastest planned_batches 'sequences of an update'
-for batch in 16 64 256 1024 4096; do
+for batch in 32 64 256 1024 4096; do
   row planned_batches $batch --model gpt3-2.7b --machine dgx-a100 --devices 64 --batch $batch
 done
 fastest planned_cards 'GB/s of a card'
