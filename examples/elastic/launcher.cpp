@@ -31,9 +31,8 @@ using nlohmann::json;
 
 namespace {
 
-/// Statuses of a program that fails, and whose flags are wrong; from `by_signal` on, a signal ended
-/// it, so a rank is gone.
-constexpr int failed = 1, misused = 2, by_signal = 128;
+/// From this status on, a signal ended a program, so a rank is gone.
+constexpr int by_signal = 128;
 std::atomic<int> interruptions = 0, signal_number = 0;
 
 void note_signal(int number) {

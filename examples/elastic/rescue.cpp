@@ -135,10 +135,8 @@ void Rescuer::failed(SessionRank& rank) noexcept try {
 } catch (const RankLost&) {  // its memory is gone
 } catch (const WrongState&) {
   rescue_->forbid("some weights are wrong");
-} catch (const Diverged&) {
-  rescue_->add_divergence();
-  rescue_->add_remains_of(rank);
-} catch (...) {
+} catch (const std::exception& error) {
+  if (is_divergence(error)) rescue_->add_divergence();
   rescue_->add_remains_of(rank);
 }
 
@@ -191,14 +189,15 @@ std::string Rescue::save(const RescueSettings& settings, const LearningRate& rat
     for (const auto& [stage, left] : rank.stages) updates.insert(left.update);
   if (updates.empty() || *updates.rbegin() == remains_.front().first) return "";
   const fs::path out = settings.scope.out;
-  const int before = newest_save(out);
-  const bool aside = diverged_ && (before > 0 || remains_.front().first > 0);
+  const int newest = newest_save(out), first = remains_.front().first;
+  const int before = newest == settings.scope.given_up ? first : newest;
+  const bool aside = diverged_ && (before > 0 || first > 0);
   const fs::path to = aside ? out / "diverged" : out;
   if (const std::string id = saved_in(to).run_id; !id.empty() && id != remains_.front().run_id)
     return text("the last updates are lost, as ", to.string(),
                 " holds another run, which stays; save earlier with --save-every");
   const std::string go_on =
-      aside ? how_to_go_back(out, before) : text("; continue with --resume ", out.string());
+      aside ? how_to_go_back(out, newest) : text("; continue with --resume ", out.string());
   std::string problem;
   for (auto update = updates.rbegin(); update != updates.rend() && *update > before; ++update) try {
       problem = problem_at(*update);
@@ -284,7 +283,8 @@ void Rescue::commit(int update, const fs::path& out, const RescueSettings& setti
   nn::sync_to_disk(lines.path());
   commit_checkpoint(
       folder, mark, run, files,
-      {.count = std::max(2, settings.scope.keep), .given_up = settings.scope.given_up});
+      {.count = std::max(2, settings.scope.keep),
+       .given_up = out == settings.scope.out ? settings.scope.given_up : newest_save(out)});
   lines.replace_earlier();
 }
 

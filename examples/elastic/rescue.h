@@ -57,8 +57,9 @@ class Rescue {
   ///   why: ends "the last updates are not saved, as"
   void forbid(const std::string& why);
 
-  /// Saves, once all ranks of this process have ended. The save before stays. Returns a line for the user: what is saved,
-  /// or why not and which earlier save is the newest; empty if the session made no update.
+  /// Saves, once all ranks of this process have ended. The save before stays. Returns a line for
+  /// the user: what is saved, or why not and which earlier save is the newest; empty if the session
+  /// made no update.
   std::string save(const RescueSettings& settings, const LearningRate& learning_rate) const;
   /// The newest update of the run that is saved in its folder; 0: none.
   int newest_save(const std::filesystem::path& out) const;

@@ -45,8 +45,10 @@ void SearchFlags::add_flags(CLI::App& app) {
              "f32 or bf16 (default: RUN's, or in which the machine is faster)")
       ->check(CLI::IsMember({"f32", "bf16"}));
   flags
-      .words("--prune", prune, "X,...",
-             "shares of each matrix that are pruned; ranks store the rest (SAMO) (default: 0)")
+      .words(
+          "--prune", prune, "X,...",
+          "shares of each matrix that are pruned; ranks store the rest (SAMO), and need the memory "
+          "of a dense run until they are (default: 0)")
       ->delimiter(',')
       ->check(number_between(0.0, 0.9999));
   const auto codec_list = [&](const char* name, std::vector<CodecSpec>& all, const char* what,
@@ -83,6 +85,9 @@ CostSettings settings_of(const SearchFlags& flags, const Machine& machine) {
   for (const CodecSpec& each : flags.channels) {
     PG_CHECK(each.kind().is_for_activations(), "--codec-channel ", print(each),
              ": this codec is for gradients; use ", codecs_to_use(for_activations));
+    PG_CHECK(each.is_none() || !each.kind().keeps_bf16 || settings.dtype != DType::bf16,
+             "--codec-channel ", print(each), ": activations are bf16 already; leave it out, or ",
+             "search with --dtype f32");
     check_smaller("--codec-channel", each, settings.dtype);
   }
   return settings;

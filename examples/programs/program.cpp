@@ -83,8 +83,8 @@ int rank_here() try {
 
 /// Prints one line, in one write, without characters that a terminal obeys: messages quote names of
 /// others' files.
-///   shared: all ranks find it. Those that are processes share the terminal: the first tells, and
-///   its end ends the others. One that still runs then says that it is alone with its error
+///   shared: all ranks find it, and share the terminal. The first one tells and ends, which makes
+///   mpirun end the others; only one that still runs two seconds later tells, too
 void print_error(const std::string& what, bool shared) {
   const int rank = shared ? rank_here() : 0;
   if (rank > 0) std::this_thread::sleep_for(std::chrono::seconds(2));
@@ -186,13 +186,11 @@ ProgressLine::~ProgressLine() {
 }
 
 int status_of(const std::exception& error) {
-  constexpr int failed = 1, misused = 2;
   if (dynamic_cast<const UsageError*>(&error)) return misused;
-  return dynamic_cast<const parallel::Diverged*>(&error) ? diverged : failed;
+  return parallel::is_divergence(error) ? diverged : failed;
 }
 
 int run_program(CLI::App& app, const std::function<int()>& body, bool has_ranks) {
-  constexpr int failed = 1, misused = 2;
   open_standard_streams();
   app.get_help_ptr()->description("print this help");
   app.formatter(std::make_shared<Help>());

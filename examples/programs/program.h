@@ -109,11 +109,11 @@ class Flags {
   CLI::App& app_;
 };
 
-/// The exit status of a run that diverged: another start would meet the same.
-constexpr int diverged = 3;
+/// Exit statuses: of a program that fails, whose command line asks for what can't be done, and of a
+/// run that diverged, as another start would.
+constexpr int failed = 1, misused = 2, diverged = 3;
 
-/// The exit status of a program that ends by this error: 2 if it is a UsageError, `diverged`, else
-/// 1.
+/// The exit status of a program that ends by this error.
 int status_of(const std::exception& error);
 
 /// Runs body(), which parses and works, and returns its exit status. An error becomes one line on

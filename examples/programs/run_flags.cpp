@@ -37,9 +37,10 @@ void RunFlags::add_run_flags(Flags& flags) {
   flags.words("--resume", resume, "DIR",
               "continue the run in this folder with its saved flags; --schedule, --stages, "
               "--data-parallel, --ranks or --plan discards the saved layout");
-  flags.whole("--at", at, 0,
-              "the update to continue from, of those that checkpoint list names (default: the "
-              "newest that is intact)");
+  flags.whole(
+      "--at", at, 0,
+      "the update to continue from, of those that checkpoint list names; later ones go with "
+      "the first save (default: the newest that is intact)");
   flags.whole("--save-every", save_every, 0,
               "updates between checkpoints; 0: none but by time, and at the end");
   flags.number("--save-minutes", save_minutes, 0, 1e6,
@@ -161,6 +162,8 @@ void RunFlags::parse(CLI::App& app, int argc, char** argv, const std::vector<std
   }
   PG_CHECK(row == 1 || !plan_from.empty(), "--row says which plan of --plan-from FILE is trained; ",
            "give that, too");
+  PG_CHECK(at < 0 || !resume.empty(), "--at says from which update --resume DIR continues; give ",
+           "that, too");
   plan_given = app.count("--plan") > 0;
   if (!resume.empty()) resume_flags(app, own, fixed);
   saved = flag_values(app);
@@ -222,6 +225,9 @@ void RunFlags::open_checkpoint(const std::filesystem::path& folder, bool moved, 
     given_up = nn::read_manifest(folder / "checkpoint", nn::manifest_name).step;
   } catch (const autograd::Error&) {  // it is damaged, and any save may replace it
   }
+  if (at >= 0 && leads)
+    std::cerr << text("note: the first save takes the place of later updates in ",
+                      printable(folder.string()), "; they stay if you name another --out\n");
 }
 
 /// Parses the saved flags and then `own`, which override them where the saved weights allow it.

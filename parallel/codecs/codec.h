@@ -44,6 +44,10 @@ inline bool all_finite(const Tensor& x) {
 struct Diverged : autograd::Error {
   using Error::Error;
 };
+/// Whether this rank diverged, or another one whose report the error quotes.
+inline bool is_divergence(const std::exception& error) {
+  return std::string_view(error.what()).find(when_not_finite) != std::string_view::npos;
+}
 
 /// throws: Diverged unless `finite`; `what` begins it: "step 2: the gradient of wte.weight is"
 void check_encodable(bool finite, const std::string& what);

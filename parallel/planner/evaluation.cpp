@@ -42,7 +42,8 @@ bool Evaluation::has_packings(const Candidate& candidate) const {
 bool Evaluation::has_sums(const Candidate& candidate) {
   const Layout& layout = candidate.layout;
   return layout.width * layout.copies() > 1 ||
-         (candidate.depth() > 1 && stages(candidate).costs.training.shared.parameters.size() > 0);
+         (layout.rank_of(0) != layout.rank_of(layout.stages - 1) &&
+          stages(candidate).costs.training.shared.parameters.size() > 0);
 }
 
 CostSettings Evaluation::settings_of(const Candidate& candidate) const {

@@ -313,6 +313,16 @@ TEST_CASE("a run that diverges leaves its good checkpoints, and goes back to one
     CHECK(step_of(out + "/diverged") == 5);
     fs::remove_all(out + "/diverged");
   }
+  // One that was resumed at an older update saves aside, too, and again.
+  for (int tries = 0; tries < 2; ++tries) {
+    const Finished older =
+        run(resume + Words{"--at", "2", "--steps", "9", "--learning-rate", "1e20", "--clip", "0"});
+    CHECK(older.status == 3);
+    CHECK_THAT(older.errors,
+               Contains("update 3 is saved aside") && Contains("note: the first save"));
+    CHECK(step_of(out) == 4);
+  }
+  CHECK_THAT(run(runs.words("new", {"--at", "2"})).errors, Contains("--at says from which update"));
   CHECK(output_of({"checkpoint", "list", out}).starts_with("update 4: manifest.json, "));
   CHECK_THAT(output_of({"checkpoint", "list", out}), Contains("update 2: manifest-2.json, "));
   CHECK_THAT(run(resume + Words{"--at", "3"}).errors, Contains("has no checkpoint of update 3"));

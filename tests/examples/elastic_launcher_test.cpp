@@ -110,6 +110,14 @@ TEST_CASE("a run of processes that diverges is not started again") {
                                Contains("what is saved aside is in " + runs.path("run/diverged")));
   CHECK(saved(runs, "run/diverged") == 5);
   CHECK(saved(runs, "run") == 4);
+  // Of two stages only the last one meets it; the other stops because of that.
+  const Words stages{"train_gpt",   "--resume",   runs.path("run"),
+                     "--data",      runs.data,    "--learning-rate",
+                     "1e20",        "--clip",     "0",
+                     "--transport", "mpi",        "--stages",
+                     "2",           "--schedule", "1f1b"};
+  CHECK(elastic(runs, stages).status == 3);
+  CHECK(saved(runs, "run") == 4);
 }
 
 TEST_CASE("a run of processes whose saves fail is not started again") {
