@@ -4,7 +4,7 @@
 //
 // The room nn/checkpoint writes tensors to files and reads them back. It trusts no file's content:
 // checkpoint.h   start here: runs that can be resumed: data files, and a manifest that names them
-// safetensors.h  one data file: named tensors, read when asked for, every rule of the format checked
+// safetensors.h  one data file: named tensors, read when asked for; each rule of the format checked
 // gpt_files.h    a GPT in Hugging Face's layout, for other programs
 // file.h         whole files of other formats; checksums, which find damage, of each tensor and of
 //                all other bytes
@@ -223,8 +223,8 @@ struct IntactCheckpoint {
   std::shared_ptr<const Checkpoint> checkpoint;  ///< its files are open
 };
 
-/// Finds the newest checkpoint of a folder that is not damaged, and reads all bytes of it. A run may
-/// save there meanwhile.
+/// Finds the newest checkpoint of a folder that is not damaged, and reads all bytes of it. A run
+/// may save there meanwhile.
 ///   step: only the checkpoint of this update; -1: any
 /// throws: Error of the newest one if none is intact; NewerFormat or Unreadable if a newer one is
 IntactCheckpoint find_intact(const std::filesystem::path& folder, std::int64_t step = -1);

@@ -13,8 +13,8 @@ namespace plangrad::nn {
 /// Reads the network that the folder's config.json describes. Dropout stays 0, because it is a
 /// choice for training. Compares its size with that of the weights: model.safetensors, or the parts
 /// that a model.safetensors.index.json names.
-/// throws: Error if a file is missing, damaged or of another kind, such as a Git LFS pointer, or the
-///         config has a setting that gpt.h does not support (another activation, epsilon, inner
+/// throws: Error if a file is missing, damaged or of another kind, such as a Git LFS pointer, or
+///         the config has a setting that gpt.h does not support (another activation, epsilon, inner
 ///         width, ...); the error names it, and the remedy
 GptConfig read_gpt_config(const std::filesystem::path& folder);
 

@@ -21,7 +21,7 @@ struct Batch {
   std::vector<std::int32_t> inputs, targets;
 };
 
-/// One stretch of text as token ids, in 2 bytes each if the vocabulary has at most 65,536, else in 4.
+/// One stretch of text as token ids, of 2 bytes each if the vocabulary has at most 65,536, else 4.
 class TokenData {
  public:
   TokenData() = default;
@@ -74,8 +74,9 @@ struct TextData {
 
 /// Reads `data` and `validation`; if `validation` is empty, the last tenth of `data` validates.
 /// Files whose names end in .bin hold token ids: little-endian uint16 without a header, as nanoGPT
-/// writes them, or behind the 1,024 bytes of llm.c's. All others are text. `vocabulary` is that of make_vocabulary(); for .bin files, it is ""
-/// (as many tokens as the largest id needs), "bytes" or a vocab.json.
+/// writes them, or behind the 1,024 bytes of llm.c's. All others are text. `vocabulary` is that of
+/// make_vocabulary(); for .bin files, it is "" (as many tokens as the largest id needs), "bytes" or
+/// a vocab.json.
 /// throws: Error if a file is missing, empty or broken, holds what is no token ids, or does not fit
 ///         the vocabulary
 TextData load_text_data(const std::filesystem::path& data, const std::filesystem::path& validation,

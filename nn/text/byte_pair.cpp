@@ -71,7 +71,8 @@ void split_valid(std::string_view text, const std::function<void(std::string_vie
   }
 }
 
-/// The length of the last character of `text`, 1 for a byte that is not valid UTF-8; 0 if it is empty.
+/// The length of the last character of `text`, 1 for a byte that is not valid UTF-8; 0 if it is
+/// empty.
 std::size_t last_length(std::string_view text) {
   for (std::size_t length = 1; length <= std::min<std::size_t>(4, text.size()); ++length)
     if (first_code_point(text.substr(text.size() - length)).length == static_cast<int>(length))
@@ -241,8 +242,8 @@ void BytePairVocabulary::add_merge(const std::string& line,
   ranked_.push_back(merge);
 }
 
-/// Finds the last token that is not after the text. If that is not a prefix of the text, a prefix is
-/// no longer than what the two have in common.
+/// Finds the last token that is not after the text. If that is not a prefix of the text, a prefix
+/// is no longer than what the two have in common.
 const AddedToken* BytePairVocabulary::Pass::longest_at_start(std::string_view text) const {
   if (text.empty() || !begins[static_cast<unsigned char>(text[0])]) return nullptr;
   while (!text.empty()) {

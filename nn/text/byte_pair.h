@@ -46,8 +46,8 @@ nlohmann::json to_json(const AddedToken& token);
 AddedToken added_token(const nlohmann::json& saved);
 
 /// A byte-pair vocabulary. A word starts as single bytes; then neighbours whose pair comes first in
-/// `merges` are joined, repeatedly, until no pair is listed. It encodes any bytes that it has tokens
-/// for, UTF-8 or not; GPT-2's has all 256.
+/// `merges` are joined, repeatedly, until no pair is listed. It encodes any bytes that it has
+/// tokens for, UTF-8 or not; GPT-2's has all 256.
 class BytePairVocabulary : public Vocabulary {
  public:
   /// Takes `tokens` by id, and `merges` ("a b"), most important first, in GPT-2's spelling. Added

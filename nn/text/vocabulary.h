@@ -85,8 +85,8 @@ class Vocabulary {
   /// The number of tokens before those that were added to the end. A model may have fewer rows than
   /// size(), but not fewer than this.
   virtual int size_without_added() const { return size(); }
-  /// The ids that spell `text`; decode(encode(text)) == text, but for white space that an added token
-  /// takes in (byte_pair.h).
+  /// The ids that spell `text`; decode(encode(text)) == text, but for white space that an added
+  /// token takes in (byte_pair.h).
   /// throws: Error if the vocabulary can't spell it
   std::vector<std::int32_t> encode(std::string_view text) const;
   /// Hands on the ids that spell `text`, some at a time, so that a large text needs little memory.
@@ -133,8 +133,8 @@ class ByteVocabulary : public Vocabulary {
   std::string bytes_of(std::int32_t token) const override { return {static_cast<char>(token)}; }
 };
 
-/// Makes the vocabulary that `spec` names: "chars" (of `corpus` and `more`), "bytes", or the path of a
-/// byte-pair vocab.json with merges.txt beside it, of a tokenizer.json, or of their folder.
+/// Makes the vocabulary that `spec` names: "chars" (of `corpus` and `more`), "bytes", or the path
+/// of a byte-pair vocab.json with merges.txt beside it, of a tokenizer.json, or of their folder.
 /// throws: Error if `spec` is none of these, or if the files are broken
 std::unique_ptr<Vocabulary> make_vocabulary(const std::string& spec, std::string_view corpus,
                                             std::string_view more = {});

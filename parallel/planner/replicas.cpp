@@ -127,7 +127,7 @@ Plan Evaluation::replica_plan(const Candidate& candidate, Layout layout) {
   const auto erase_of_partners = [&](const auto& is_gone) {
     for (int rank = depth; rank < plan.ranks(); ++rank) std::erase_if(plan.rows[rank], is_gone);
   };
-  // One microbatch of each update is enough to find out where they meet, but for a gather's each use.
+  // One microbatch of each update shows where they meet, but for a gather's each use.
   if (layout.copies() == 1 && layout.zero < 3)
     erase_of_partners([&](const Instruction& x) {
       return x.micro >= 0 && x.micro % plan.per_step != layout.microbatches;
