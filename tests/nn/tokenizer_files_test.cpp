@@ -2,6 +2,7 @@
 // encode differently is refused. Not here: Hugging Face's own reader (references/exported.py).
 #include "nn/text/vocabulary.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "nn/checkpoint/file.h"
@@ -21,9 +22,11 @@ struct TokenizerFolder : plangrad::tests::TemporaryFolder {
   void write(const json& all) const { write_file(path / "tokenizer.json", all.dump()); }
 };
 
-/// Byte pairs that join "th" and "the", with or without the token between documents.
+/// Byte pairs that join "th" and "the", with or without the token between documents. Bytes have the
+/// ids of GPT-2's files, which follow from how they are spelled.
 BytePairVocabulary small_pairs(bool separator) {
   std::vector<std::string> tokens(byte_symbols().begin(), byte_symbols().end());
+  std::ranges::sort(tokens);
   tokens.insert(tokens.end(), {"th", "the"});
   if (separator) tokens.emplace_back(end_of_text);
   return {tokens, {"t h", "th e"}};
