@@ -218,11 +218,11 @@ std::string Rescue::save(const RescueSettings& settings, const LearningRate& rat
 }
 
 /// Weights from which a run diverges may have grown wrong before they were saved.
-///   before: the newest update that is saved in `out`; 0: the session saved none there
-std::string Rescue::how_to_go_back(const fs::path& out, int before) {
-  if (before == 0) return "; the run diverged, so go back to what was resumed";
+///   newest: the newest update that is saved in `out`; 0: none is
+std::string Rescue::how_to_go_back(const fs::path& out, int newest) {
+  if (newest == 0) return "; the run diverged, so go back to what was resumed";
   return text("; the run diverged, so go back: --resume ", out.string(), " continues from update ",
-              before, ", and --at from an older one that checkpoint list ", out.string(), " names");
+              newest, ", and --at from an older one that checkpoint list ", out.string(), " names");
 }
 
 int Rescue::newest_save(const fs::path& out) const {

@@ -68,7 +68,7 @@ class Rescue {
   std::string problem_at(int update) const;
   std::vector<nlohmann::json> lines_until(int update, const RescueSettings& settings,
                                           const LearningRate& learning_rate) const;
-  static std::string how_to_go_back(const std::filesystem::path& out, int before);
+  static std::string how_to_go_back(const std::filesystem::path& out, int newest);
   void commit(int update, const std::filesystem::path& out, const RescueSettings& settings,
               const LearningRate& learning_rate) const;
 

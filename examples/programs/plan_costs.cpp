@@ -32,8 +32,8 @@ PlannedModel model_of(const std::string& asked, const std::string& summary, cons
   return model;
 }
 
-/// The threads of the run's kernels, for each that a rank has if so many share the cores. 1 where
-/// kernels run on a device, or only take pretended time.
+/// How many times as many threads the run's kernels had as those of one of `ranks` ranks that share
+/// its cores. It is 1 where kernels run on a device, or only take pretended time.
 double more_threads(const Json& machine, int ranks) {
   const int threads = machine.value("threads", 0), cores = machine.value("cores", 0);
   return threads == 0 ? 1

@@ -141,7 +141,7 @@ bool has_chunks(const Candidate& plan) {
   return schedule.chunks > 0 && schedule.chunks != plan.layout.chunks;
 }
 
-/// What a plan has beside the columns of the table, where it is not usual: "4 stages a rank".
+/// The unusual properties of a plan that have no column in the table, such as "4 stages a rank".
 std::vector<std::string> extras_of(const Candidate& plan) {
   const Layout& layout = plan.layout;
   std::vector<std::string> extras;

@@ -184,7 +184,7 @@ static IntactCheckpoint find_now(const fs::path& folder, std::int64_t step) {
                                : damaged);
 }
 
-/// What changes with each save to a folder.
+/// A text that is another one after each save to the folder: names of manifests, and a checksum.
 static std::string state_of(const fs::path& folder) {
   std::string state;
   for (const std::string& name : manifests_of(folder)) state += name + ' ';

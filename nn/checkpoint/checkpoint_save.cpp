@@ -215,7 +215,7 @@ static void commit_files(const fs::path& folder, const SaveMark& mark, const jso
     PG_CHECK(newest->second.run_id != mark.run_id ||
                  newest->second.step <= std::max(mark.step, kept.given_up),
              folder.string(), " has update ", newest->second.step,
-             " of this run by now, so another ", "program writes there, too; update ", mark.step,
+             " of this run by now, so another program writes there, too; update ", mark.step,
              " does not replace it");
   const fs::path manifest = folder / manifest_name, unfinished = folder / "manifest.json.new";
   write_synced(unfinished, manifest_text({mark.step, mark.run_id, build(),

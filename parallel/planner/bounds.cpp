@@ -113,7 +113,7 @@ void Evaluation::InFlight::add(const Row& row, int stage, int per_update, bool f
 /// Seconds that the microbatches of an update take at least to pass stages s to t back and forth.
 /// Stage s begins a forward when fewer than K before it have no backward yet, and stage t a
 /// backward when it is A forwards ahead. So K - A microbatches take the way from s to t and back.
-/// Where updates flush, one microbatch's whole way is not among it.
+/// Where updates flush, the caller adds the whole way of one microbatch.
 double Evaluation::passing(const Candidate& candidate, const std::vector<double>& messages) {
   const InFlight& order = in_flight(candidate);
   const int micros = candidate.layout.microbatches, stages = candidate.layout.stages;
@@ -189,9 +189,9 @@ double Evaluation::bound_with_messages(const Candidate& candidate) {
   return std::max(most, passes);
 }
 
-/// What the order of rows says of each stage, from a plan of few microbatches, which has all that a
-/// longer one has, if ranks hold one stage. Where updates overlap, those of several are counted.
-/// Empty lists: not known.
+/// How many microbatches each stage holds at once, by the order of rows of a short plan. A longer
+/// plan holds no others, if ranks hold one stage. Where updates overlap, those of several are
+/// counted. Empty lists: not known.
 const Evaluation::InFlight& Evaluation::in_flight(const Candidate& candidate) {
   const int depth = candidate.depth(), micros = candidate.layout.microbatches;
   Layout small = without_replicas(candidate.layout);

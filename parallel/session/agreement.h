@@ -62,7 +62,7 @@ class FolderLock {
   /// Whether the folder is still there, under its name.
   bool is_here() const;
   const std::filesystem::path& path() const { return path_; }
-  /// What the file says: which process has it; empty if the disk was full.
+  /// The process that holds the lock, as the file names it; empty if the disk was full.
   const std::string& owner() const { return owner_; }
 
  private:
