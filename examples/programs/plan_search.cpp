@@ -150,6 +150,7 @@ std::vector<std::string> extras_of(const Candidate& plan) {
   if (!layout.codec.is_none()) extras.push_back("sums " + print(layout.codec));
   if (!layout.channel.is_none()) extras.push_back("messages " + print(layout.channel));
   if (plan.pruned > 0) extras.push_back(fmt::format("{:.4g}% pruned", 100 * plan.pruned));
+  if (plan.by_seconds) extras.push_back("cut by seconds");
   return extras;
 }
 

@@ -79,6 +79,10 @@ double Evaluation::bound(const Candidate& candidate, std::vector<double> message
       most = std::max(most, before[first] + work + after[first] +
                                 std::max(renew(0), is_tied && !overlaps ? renew(last + 1) : 0));
   }
+  // In place, the last stage's backwards wait for the tied sum of the update before, for which stage
+  // 0 has that update's last backward.
+  if (drifts && is_tied)
+    most = std::max(most, passes * seconds[last].backward + after[last] + renew(last + 1));
   return most;
 }
 
@@ -133,19 +137,65 @@ double Evaluation::passing(const Candidate& candidate, const std::vector<double>
   return most;
 }
 
+/// Seconds that hosts' cards take at least to carry an update's messages and sums. Where updates
+/// flush, a host's sums come between the end of one of its ranks and the beginning of one, so that
+/// the work of an update on a rank comes on top.
+double Evaluation::carrying(const Candidate& candidate, const Costs& costs, const Topology& links) {
+  const Layout& layout = candidate.layout;
+  const Traits& traits = this->traits(candidate);
+  const std::vector<StageSeconds>& seconds = stages(candidate).seconds;
+  if (layout.copies() > 1) return 0;
+  std::map<std::pair<int, bool>, double> sums, messages;  // by host, and whether out: bytes
+  const auto load = [&](auto& bytes_of, int from, int to, std::int64_t bytes, double times) {
+    if (links.host(from) == links.host(to)) return;
+    bytes_of[{links.host(from), true}] += times * static_cast<double>(bytes);
+    bytes_of[{links.host(to), false}] += times * static_cast<double>(bytes);
+  };
+  std::map<int, double> least_work;  // of an update on a rank of the host
+  const bool comes_between =
+      traits.flushes() && layout.stages == candidate.depth() && layout.zero < 2;
+  for (int stage = 0; stage < layout.stages; ++stage) {
+    const int from = layout.rank_of(stage), to = layout.rank_of(stage + 1);
+    const StageSeconds& each = seconds[stage];
+    const double work =
+        layout.microbatches * (each.forward + (traits.splits ? each.input_part : each.backward));
+    double& least = least_work.try_emplace(links.host(from), endless).first->second;
+    least = comes_between ? std::min(least, work) : 0;
+    if (stage + 1 == layout.stages) break;
+    load(messages, from, to, costs.activation_bytes[stage], layout.microbatches);
+    load(messages, to, from, costs.activation_gradient_bytes[stage], layout.microbatches);
+  }
+  const std::vector<std::vector<int>>& members = this->sums(candidate).ranks;
+  for (std::size_t stage = 0; stage < members.size(); ++stage) {
+    const std::vector<int>& ranks = members[stage];
+    if (ranks.size() == 1 && layout.width == 1) continue;
+    const int other = ranks.size() > 1 ? ranks[1] : ranks[0] + candidate.depth();
+    const std::int64_t bytes = layout.zero > 0
+                                   ? costs.sum_bytes[stage] / 2 + costs.weight_bytes[stage] / 2
+                                   : costs.sum_bytes[stage];
+    load(sums, ranks[0], other, bytes, 1);
+    load(sums, other, ranks[0], bytes, 1);
+  }
+  double most = 0;
+  for (const Link& link : links.links)
+    for (const auto& [host, work] : least_work) {
+      if (link.reach != Reach::card) continue;
+      const auto bytes = [&, host = host](auto& bytes_of) {
+        const double out = bytes_of[{host, true}], in = bytes_of[{host, false}];
+        return link.one_way ? out + in : std::max(out, in);
+      };
+      most = std::max({most, (bytes(sums) + bytes(messages)) / link.bandwidth,
+                       work + bytes(sums) / link.bandwidth});
+    }
+  return most;
+}
+
 double Evaluation::bound_with_messages(const Candidate& candidate) {
   const Stages& stages = this->stages(candidate);
   const Layout& layout = candidate.layout;
   const Costs costs = this->costs(candidate, false);
   const Topology links = topology_of(costs);
-  const double micros = layout.microbatches;
   Traffic traffic(links);
-  std::map<std::pair<int, bool>, double> loads;  // by host, and whether out: bytes of an update
-  const auto load = [&](int from, int to, double bytes) {
-    if (links.host(from) == links.host(to)) return;
-    loads[{links.host(from), true}] += bytes;
-    loads[{links.host(to), false}] += bytes;
-  };
   double latency = 0;
   std::vector<double> messages(layout.stages, 0);  // the shorter one of the two ways
   for (int stage = 0; stage < layout.stages; ++stage) {
@@ -161,31 +211,14 @@ double Evaluation::bound_with_messages(const Candidate& candidate) {
       const double seconds = traffic.next(endless)->time - latency;
       messages[stage] = std::min(messages[stage], seconds);
       latency += seconds;
-      load(sender, receiver, micros * static_cast<double>(bytes));
     }
   }
-  const Sums& sums = this->sums(candidate);
-  for (std::size_t stage = 0; stage < sums.ranks.size(); ++stage) {
-    const std::vector<int>& ranks = sums.ranks[stage];
-    if (ranks.size() == 1 && layout.width == 1) continue;
-    const int other = ranks.size() > 1 ? ranks[1] : ranks[0] + candidate.depth();
-    const auto bytes = static_cast<double>(layout.zero > 0 ? costs.sum_bytes[stage] / 2 +
-                                                                 costs.weight_bytes[stage] / 2
-                                                           : costs.sum_bytes[stage]);
-    load(ranks[0], other, bytes);
-    load(other, ranks[0], bytes);
-  }
-  double most = bound(candidate, messages);
-  for (const Link& link : links.links)
-    for (const auto& [place, bytes] : loads)
-      if (link.reach == Reach::card && layout.copies() == 1)
-        most = std::max(most, (bytes + (link.one_way ? loads[{place.first, !place.second}] : 0)) /
-                                  link.bandwidth);
+  double most = std::max(bound(candidate, messages), carrying(candidate, costs, links));
   if (const int first = most_in_flight(candidate); first > 0)
-    most = std::max(most, micros * latency / first);
+    most = std::max(most, layout.microbatches * latency / first);
   double passes = passing(candidate, messages);
   if (traits(candidate).flushes() && layout.stages == candidate.depth())
-    passes += latency + sums.reduce[0] + stages.seconds[0].update / shards(layout);
+    passes += latency + this->sums(candidate).reduce[0] + stages.seconds[0].update / shards(layout);
   return std::max(most, passes);
 }
 

@@ -4,6 +4,7 @@
 #include "parallel/planner/evaluation.h"
 
 #include <algorithm>
+#include <future>
 #include <limits>
 #include <numeric>
 
@@ -139,28 +140,45 @@ std::vector<Evaluation::Length> Evaluation::lengths(const Candidate& candidate, 
   return lengths;
 }
 
-/// The plan of a candidate, ready to be simulated. Plans are kept, up to a number of cells, for
-/// candidates that differ in what does not show in them.
-std::shared_ptr<const Simulation> Evaluation::simulation_of(const Candidate& candidate,
-                                                            const Length& length,
-                                                            const Costs& costs, bool whole) {
-  Layout one = candidate.layout;
-  one.microbatches = length.microbatches, one.steps = length.steps;
-  one.recompute = one.recompute && one.stages > 1;
-  one.tied = stages(candidate).costs.training.shared.parameters.size() > 0;
-  if (whole || !find_schedule(candidate.schedule).has_order) {
-    const Plan plan = whole ? make_plan(candidate.schedule, one) : replica_plan(candidate, one);
-    return std::make_shared<const Simulation>(in_order(plan, costs));
-  }
+/// The plan of a candidate, simulated. Plans are kept, up to a number of cells, for candidates that
+/// differ in what does not show in them. Lengths are simulated side by side, by threads.
+std::vector<Evaluation::Run> Evaluation::runs(const Candidate& candidate,
+                                              const std::vector<Length>& lengths,
+                                              const Costs& costs, bool whole) {
   constexpr std::size_t most_cells = 1 << 23;
   if (cells_ > most_cells) simulations_.clear(), cells_ = 0;
-  auto& known = simulations_[{candidate.schedule, one.stages, one.depth(), one.microbatches,
-                              one.steps, one.zero, one.recompute, one.width > 1}];
-  if (!known) {
-    known = std::make_shared<const Simulation>(replica_plan(candidate, one));
-    for (const Row& row : known->plan().rows) cells_ += row.size();
+  const bool is_kept = !whole && find_schedule(candidate.schedule).has_order;
+  Layout one = candidate.layout;
+  one.recompute = one.recompute && one.stages > 1;
+  one.tied = stages(candidate).costs.training.shared.parameters.size() > 0;
+  std::vector<std::future<Run>> under_way;
+  for (const Length& length : lengths) {
+    one.microbatches = length.microbatches, one.steps = length.steps;
+    std::shared_ptr<const Simulation>* known =
+        is_kept ? &simulations_[{candidate.schedule, one.stages, one.depth(), one.microbatches,
+                                 one.steps, one.zero, one.recompute, one.width > 1}]
+                : nullptr;
+    const auto run = [=, this, &candidate, &costs] {
+      auto simulation = known ? *known : nullptr;
+      if (!simulation) {
+        Plan plan = whole ? make_plan(candidate.schedule, one) : replica_plan(candidate, one);
+        if (!is_kept) plan = in_order(plan, costs);
+        simulation = std::make_shared<const Simulation>(std::move(plan));
+      }
+      return Run{length, simulation, simulation->times(costs), known};
+    };
+    const bool is_last = under_way.size() + 1 == lengths.size();  // which this thread simulates
+    under_way.push_back(std::async(is_last ? std::launch::deferred : std::launch::async, run));
   }
-  return known;
+  std::vector<Run> runs;
+  for (auto each = under_way.rbegin(); each != under_way.rend(); ++each) {
+    runs.push_back(each->get());
+    const Run& run = runs.back();
+    if (!run.known || *run.known) continue;
+    *run.known = run.simulation;
+    for (const Row& row : run.simulation->plan().rows) cells_ += row.size();
+  }
+  return runs;
 }
 
 void Evaluation::add_peaks(Plan plan, const Timeline& timeline, double factor,
@@ -186,18 +204,14 @@ Found Evaluation::combined(const Candidate& candidate, const std::vector<Length>
                            double most, bool with_parts, bool whole) {
   Found found{.candidate = candidate, .bound = bound(candidate), .reduction = sums(candidate).how};
   const Costs costs = this->costs(candidate, whole);
-  std::vector<Run> runs;
-  for (const Length& length : lengths) {
-    const auto simulation = simulation_of(candidate, length, costs, whole);
-    runs.push_back({length, simulation, simulation->times(costs)});
-    found.seconds += length.time * std::ranges::max(runs.back().times.end);
-  }
+  const std::vector<Run> runs = this->runs(candidate, lengths, costs, whole);
+  for (const Run& run : runs) found.seconds += run.length.time * std::ranges::max(run.times.end);
   // A few updates may have less than a mean share of what comes in turns.
   if (traits(candidate).overlaps && !whole)
     found.seconds = std::max(found.seconds, bound_with_messages(candidate));
   if (found.seconds > most) return found;
   std::vector<Peak> peaks(candidate.depth());
-  for (const auto& [length, simulation, times] : runs) {
+  for (const auto& [length, simulation, times, known] : runs) {
     if (length.memory == 0 && !with_parts) continue;
     const Plan& plan = simulation->plan();
     const Timeline timeline = simulation->timeline(times, costs);

@@ -100,6 +100,7 @@ class Evaluation {
     Length length;
     std::shared_ptr<const Simulation> simulation;
     EventTimes times;
+    std::shared_ptr<const Simulation>* known;  ///< where it is kept; null: it is not
   };
 
   /// Ranks that share the optimizer's state of a stage.
@@ -135,6 +136,7 @@ class Evaluation {
   const InFlight& in_flight(const Candidate& candidate);
   int most_in_flight(const Candidate& candidate);
   double passing(const Candidate& candidate, const std::vector<double>& messages);
+  double carrying(const Candidate& candidate, const Costs& costs, const Topology& links);
   /// Sums and gathers over replicas.
   struct Sums {
     AllReduce how = AllReduce::scatter_reduce;
@@ -152,8 +154,8 @@ class Evaluation {
   Plan replica_plan(const Candidate& candidate, Layout layout);
   Costs costs(const Candidate& candidate, bool whole);
   std::vector<Length> lengths(const Candidate& candidate, bool all);
-  std::shared_ptr<const Simulation> simulation_of(const Candidate& candidate, const Length& length,
-                                                  const Costs& costs, bool whole);
+  std::vector<Run> runs(const Candidate& candidate, const std::vector<Length>& lengths,
+                        const Costs& costs, bool whole);
   void add_peaks(Plan plan, const Timeline& timeline, double factor, const Candidate& candidate,
                  std::vector<Peak>& peaks);
   Found combined(const Candidate& candidate, const std::vector<Length>& lengths, double most,
