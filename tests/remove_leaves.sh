@@ -54,6 +54,7 @@ made_of() {
   case $1 in
     mpi/lost_ranks) file=tests/parallel/mpi/lost_ranks.sh ;;
     mpi/*) file=tests/parallel/mpi/checks.cpp ;;
+    fuzz/*) file=tests/fuzz/targets/${1#*/}.cpp ;;
     *_in_browser) file=tests/browser/$1.py ;;
     gpu_script_on_the_emulator) file=tests/cuda/device_engine_test.cpp ;;
     *) file=$(grep -rlF --include='*.cpp' -- "\"${1#*/}\"" tests | head -1) ;;
