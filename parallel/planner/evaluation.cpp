@@ -12,13 +12,6 @@
 
 namespace plangrad::parallel {
 
-static void add(TimeParts& sum, const TimeParts& parts, double factor) {
-  for (auto part :
-       {&TimeParts::compute, &TimeParts::update, &TimeParts::waiting, &TimeParts::point_to_point,
-        &TimeParts::collective, &TimeParts::forward, &TimeParts::other})
-    sum.*part += factor * parts.*part;
-}
-
 Evaluation::Evaluation(const PlannedModel& model, const Machine& machine,
                        const CostSettings& settings, const std::optional<MeasuredSeconds>& run)
     : model_(model), machine_(machine), settings_(settings), run_(run) {
@@ -218,7 +211,7 @@ Found Evaluation::combined(const Candidate& candidate, const std::vector<Length>
     if (length.memory != 0) add_peaks(plan, timeline, length.memory, candidate, peaks);
     if (!with_parts) continue;
     const std::vector<TimeParts> parts = breakdown(plan, timeline).ranks;
-    for (int rank = 0; rank < candidate.depth(); ++rank) add(found.parts, parts[rank], length.time);
+    for (int rank = 0; rank < candidate.depth(); ++rank) found.parts.add(parts[rank], length.time);
   }
   found.peak = fullest(peaks);
   found.bytes = found.peak.total();

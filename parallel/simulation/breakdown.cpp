@@ -161,17 +161,16 @@ int WaitGraph::cause(int cell) const {
   return cause;
 }
 
-TimeParts& TimeParts::operator+=(const TimeParts& more) {
+void TimeParts::add(const TimeParts& more, double times) {
   for (auto part :
        {&TimeParts::compute, &TimeParts::forward, &TimeParts::update, &TimeParts::waiting,
         &TimeParts::other, &TimeParts::point_to_point, &TimeParts::collective})
-    this->*part += more.*part;
-  return *this;
+    this->*part += times * more.*part;
 }
 
 TimeParts Breakdown::all() const {
   TimeParts sum;
-  for (const TimeParts& rank : ranks) sum += rank;
+  for (const TimeParts& rank : ranks) sum.add(rank);
   return sum;
 }
 

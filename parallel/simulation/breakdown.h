@@ -83,7 +83,7 @@ struct TimeParts {
                               ///< after the input has come, and at the plan's end
 
   double total() const { return compute + update + waiting + point_to_point + collective; }
-  TimeParts& operator+=(const TimeParts& more);
+  void add(const TimeParts& more, double times = 1);
 };
 
 /// A part of a rank's time: its key in JSON, its name for people, and its seconds.
