@@ -21,7 +21,7 @@ for ((i = 0; i < tries; i++)); do
   "$bin/train_gpt" --resume X --quiet 2> first.txt &
   neighbour=$!
   sleep 1.$((RANDOM % 10))
-  kill -INT "$neighbour"
+  kill -TERM "$neighbour"
   sleep $((RANDOM % 3)).$((RANDOM % 10))
   before=$(newest X)
   if "$bin/train_gpt" --resume X --quiet --stop-after 1 2> second.txt; then
@@ -50,7 +50,7 @@ for ((i = 0; i < tries; i++)); do
   "$bin/checkpoint" verify Y > verified.txt || fail "$(cat verified.txt)"
 done
 kill -0 "$neighbour" || fail "the run that was resumed from ended: $(cat training.txt)"
-kill -INT "$neighbour"
+kill -TERM "$neighbour"
 wait "$neighbour" || true
 neighbour=
 echo "$tries runs began from a run that trains on: each of one update, all intact"
