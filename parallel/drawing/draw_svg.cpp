@@ -9,9 +9,7 @@
 #include "parallel/simulation/variants.h"
 
 namespace plangrad::parallel {
-namespace {
-
-double median_forward(const Timeline& timeline) {
+static double median_forward(const Timeline& timeline) {
   std::vector<double> durations;
   for (const Record& record : timeline.records)
     if (begins_pass(record.instruction)) durations.push_back(record.end - record.start);
@@ -22,7 +20,7 @@ double median_forward(const Timeline& timeline) {
 }
 
 /// The width at which a forward's cell shows its microbatch, stage and version.
-double whole_label(const Timeline& timeline) {
+static double whole_label(const Timeline& timeline) {
   std::size_t longest = 1;
   for (const Record& record : timeline.records) {
     const Instruction& x = record.instruction;
@@ -33,8 +31,6 @@ double whole_label(const Timeline& timeline) {
   }
   return std::ceil(label_width(11, longest));
 }
-
-}  // namespace
 
 FigureLayout suitable_layout(const Timeline& timeline, const FigureOptions& options) {
   check_drawable(timeline);

@@ -6,27 +6,23 @@
 #include "parallel/drawing/figure.h"
 
 namespace plangrad::parallel {
-namespace {
-
-bool is_shown(const Record& record) {
+static bool is_shown(const Record& record) {
   return record.lane == Lane::compute && record.end > record.start;
 }
 
 /// "2F5": an instruction without its version.
-std::string short_label(const Instruction& instruction) {
+static std::string short_label(const Instruction& instruction) {
   const std::string text = print(instruction);
   return text.substr(0, text.rfind('v'));
 }
 
-double shortest_computation(const Timeline& timeline) {
+static double shortest_computation(const Timeline& timeline) {
   double shortest = timeline.makespan();
   for (const Record& record : timeline.records)
     if (is_shown(record) && !makes_version(record.instruction))
       shortest = std::min(shortest, record.end - record.start);
   return shortest;
 }
-
-}  // namespace
 
 std::string draw_text(const Timeline& timeline, int columns) {
   check_drawable(timeline);

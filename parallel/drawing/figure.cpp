@@ -10,11 +10,10 @@
 #include "parallel/drawing/timeline_figure.h"
 
 namespace plangrad::parallel {
-namespace {
-
 /// A number with the largest unit that it holds at least one of. Three digits, or all before the
 /// point.
-std::string with_unit(double value, const std::vector<std::pair<double, const char*>>& units) {
+static std::string with_unit(double value,
+                             const std::vector<std::pair<double, const char*>>& units) {
   auto unit = std::find_if(units.begin(), units.end(),
                            [&](const auto& u) { return std::abs(value) >= u.first * 0.9995; });
   if (unit == units.end()) --unit;
@@ -23,8 +22,6 @@ std::string with_unit(double value, const std::vector<std::pair<double, const ch
   if (std::abs(value) >= 999.5) digits = fmt::format("{:.0f}", value);
   return digits + " " + unit->second;
 }
-
-}  // namespace
 
 std::string seconds_text(double seconds) {
   if (seconds >= 9999.5) {

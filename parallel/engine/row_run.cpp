@@ -107,9 +107,7 @@ StageBuffers& RowRun::stage(int stage) {
       .first->second;
 }
 
-namespace {
-
-Collective list_of(Joint what, const Summing& how, int member, int members) {
+static Collective list_of(Joint what, const Summing& how, int member, int members) {
   switch (what) {
     case Joint::all_reduce: return all_reduce(how, member, members);
     case Joint::reduce_scatter: return reduce_scatter(how, member, members);
@@ -117,8 +115,6 @@ Collective list_of(Joint what, const Summing& how, int member, int members) {
   }
   return all_gather(how, member, members);
 }
-
-}  // namespace
 
 std::shared_ptr<GroupRun> RowRun::in_group(int group, Joint what, const Tensor& x, AllReduce how,
                                            CollectiveRun::Encoding encoding) const {

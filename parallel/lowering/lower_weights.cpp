@@ -8,12 +8,10 @@
 #include "parallel/plan/lifetimes.h"
 
 namespace plangrad::parallel {
-namespace {
-
 // [snippet around_uses]
 /// Gathers a use's weights while the use before it computes, unless both read the same weights.
-Row around_uses(const Row& row, const Plan& plan, const std::vector<int>& tied_versions,
-                const std::vector<int>& groups) {
+static Row around_uses(const Row& row, const Plan& plan, const std::vector<int>& tied_versions,
+                       const std::vector<int>& groups) {
   Row out;
   std::set<std::pair<int, int>> whole;  // stage, version
   auto gather_for = [&](const Instruction& x) {
@@ -40,8 +38,6 @@ Row around_uses(const Row& row, const Plan& plan, const std::vector<int>& tied_v
   return out;
 }
 // [end snippet]
-
-}  // namespace
 
 void add_gathers(Plan& plan) {
   if (plan.sharded != 3 || plan.steps == 0) return;  // evaluations have their gathers

@@ -13,10 +13,8 @@ namespace plangrad::parallel {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-namespace {
-
 /// Formats seconds as "1:05" or "2:00:00".
-std::string clock_time(double seconds) {
+static std::string clock_time(double seconds) {
   auto whole = static_cast<std::int64_t>(std::min(seconds, 1e9));
   std::int64_t hours = whole / 3600, minutes = whole / 60 % 60;
   if (hours == 0) return fmt::format("{}:{:02}", minutes, whole % 60);
@@ -24,14 +22,12 @@ std::string clock_time(double seconds) {
 }
 
 /// Cuts a line where the terminal ends: a line that wraps can't be rewritten.
-std::string fitted(std::string line) {
+static std::string fitted(std::string line) {
   winsize window = {};
   if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 1)
     line.resize(std::min<std::size_t>(line.size(), window.ws_col - 1));
   return line;
 }
-
-}  // namespace
 
 RunLog::RunLog(LogSettings settings)
     : settings_(std::move(settings)), terminal_(isatty(STDOUT_FILENO)) {}

@@ -121,10 +121,8 @@ std::vector<std::vector<MemoryLevel>> memory_levels(const Plan& plan, const Time
   return memory_levels(plan, all, sizes);
 }
 
-namespace {
-
 /// Bytes that a rank gathers to save the state of one stage, whose first holder it is.
-double gathered(const Plan& plan, int rank, const Sizes& sizes) {
+static double gathered(const Plan& plan, int rank, const Sizes& sizes) {
   double most = 0;
   const std::vector<std::vector<int>> ranks = holders(plan);
   for (std::size_t stage = 0; stage < ranks.size(); ++stage) {
@@ -140,7 +138,7 @@ double gathered(const Plan& plan, int rank, const Sizes& sizes) {
 }
 
 /// The last cell of a rank that has begun at this time, and is a computation if one runs.
-const Record* cell_at(const Timeline& timeline, int rank, double seconds) {
+static const Record* cell_at(const Timeline& timeline, int rank, double seconds) {
   const Record* found = nullptr;
   const auto is_computing = [&](const Record& record) {
     return record.lane == Lane::compute && record.start <= seconds && seconds < record.end;
@@ -152,8 +150,6 @@ const Record* cell_at(const Timeline& timeline, int rank, double seconds) {
   }
   return found;
 }
-
-}  // namespace
 
 std::vector<Peak> peaks(const Plan& plan, const Timeline& timeline, const Sizes& sizes) {
   std::vector<Peak> all;

@@ -53,13 +53,9 @@ void append_1f1b(Row& row, int stage, const std::vector<int>& micros, int ahead,
 }
 // [end snippet]
 
-namespace {
-
-bool same_work(const Instruction& a, const Instruction& b) {
+static bool same_work(const Instruction& a, const Instruction& b) {
   return a.stage == b.stage && a.micro == b.micro;
 }
-
-}  // namespace
 
 // [snippet add_recomputation]
 void add_recomputation(Plan& plan) {

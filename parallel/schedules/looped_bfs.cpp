@@ -7,9 +7,8 @@
 #include "parallel/schedules/schedule.h"
 
 namespace plangrad::parallel {
-namespace {
 
-Plan looped_bfs(const Layout& layout) {
+static Plan looped_bfs(const Layout& layout) {
   return pipeline_plan(layout, {/*keep*/ 1}, [&](Row& row, int replica, int rank) {
     const std::vector<int> stages = layout.stages_of(rank);
     for (int step = layout.first; step < layout.first + layout.steps; ++step) {
@@ -21,8 +20,6 @@ Plan looped_bfs(const Layout& layout) {
     }
   });
 }
-
-}  // namespace
 
 extern const Schedule looped_bfs_schedule{.name = "looped-bfs",
                                           .make = looped_bfs,

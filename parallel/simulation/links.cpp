@@ -8,11 +8,7 @@
 #include "autograd/error.h"
 
 namespace plangrad::parallel {
-namespace {
-
 constexpr double never = std::numeric_limits<double>::infinity();
-
-}  // namespace
 
 bool Topology::shares_links() const {
   return std::ranges::any_of(links, [](const Link& link) { return link.reach != Reach::pair; });

@@ -8,13 +8,9 @@
 #include "parallel/simulation/holdings.h"
 
 namespace plangrad::parallel {
-namespace {
-
-double of(int stage, const std::vector<double>& list) {
+static double of(int stage, const std::vector<double>& list) {
   return list.size() == 1 ? list[0] : list.at(stage);
 }
-
-}  // namespace
 
 bool Sizes::any() const {
   for (const auto* list : {&weights, &sum, &optimizer, &activations, &output})
@@ -144,11 +140,9 @@ double bytes_of(const Holding& holding, const Sizes& sizes, const Plan& plan,
 
 double MemoryLevel::total() const { return std::accumulate(bytes.begin(), bytes.end(), 0.0); }
 
-namespace {
-
 /// What a rank has of its stages as long as it runs.
-MemoryLevel always(const Plan& plan, int rank, const std::set<int>& stages, const Sizes& sizes,
-                   const std::vector<std::vector<int>>& holders) {
+static MemoryLevel always(const Plan& plan, int rank, const std::set<int>& stages,
+                          const Sizes& sizes, const std::vector<std::vector<int>>& holders) {
   MemoryLevel level;
   const auto add = [&](Memory kind, double bytes) { level.bytes[static_cast<int>(kind)] += bytes; };
   for (int stage : stages) {
@@ -163,8 +157,6 @@ MemoryLevel always(const Plan& plan, int rank, const std::set<int>& stages, cons
   }
   return level;
 }
-
-}  // namespace
 
 std::vector<std::vector<MemoryLevel>> memory_levels(const Plan& plan,
                                                     const std::vector<Holding>& holdings,

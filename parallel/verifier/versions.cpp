@@ -5,11 +5,7 @@
 #include "parallel/verifier/weights_and_sums.h"
 
 namespace plangrad::parallel {
-namespace {
-
-std::string show(int version) { return version < 0 ? "none" : std::to_string(version); }
-
-}  // namespace
+static std::string show(int version) { return version < 0 ? "none" : std::to_string(version); }
 
 Versions::Versions(const Plan& plan, int rank, const std::set<int>& held,
                    const std::vector<int>& tied_versions)
