@@ -170,7 +170,8 @@ void RunCopy::copy_rest() {
     try {
       write_whole(added(to_ / name), [&](const fs::path& path) {
         fs::copy_file(entry->path(), path, fs::copy_options::overwrite_existing);
-        if (has_lines(name)) fs::resize_file(path, nn::read_file(path).rfind('\n') + 1);
+        if (has_lines(name))
+          fs::resize_file(path, nn::read_file(path, nn::most::data).rfind('\n') + 1);
       });
     } catch (const fs::filesystem_error&) {
       if (fs::exists(entry->path(), gone)) throw;
@@ -178,8 +179,8 @@ void RunCopy::copy_rest() {
   }
 }
 
-/// Makes the files the folder's newest checkpoint, if all their bytes are right. The one that was
-/// the newest stays beside it, and those before go.
+/// Makes the files the folder's newest checkpoint, if all their bytes are right. Of those before,
+/// as many stay as the run's --keep says.
 void RunCopy::commit(const std::string& manifest) {
   const fs::path folder = to_ / "checkpoint", newest = folder / nn::manifest_name;
   write_whole(added(newest), [&](const fs::path& path) {
@@ -187,16 +188,16 @@ void RunCopy::commit(const std::string& manifest) {
     nn::sync_to_disk(folder);
     const nn::Checkpoint copied(folder, path.filename().string());
     copied.verify();
-    keep_before(copied.step());
+    keep_before(copied.step(), copied.run().at("flags").at("--keep").get<int>() - 1);
   });
   nn::sync_to_disk(folder);
 }
 
-/// Keeps the newest copy of a state before this step, with a name of its own.
-void RunCopy::keep_before(std::int64_t step) {
+/// Keeps the newest copies of states before this step, with names of their own.
+void RunCopy::keep_before(std::int64_t step, int count) {
   const fs::path folder = to_ / "checkpoint";
   for (const std::string& name : nn::manifests_of(folder)) try {
-      if (!files_.contains(folder / name)) continue;
+      if (count == 0 || !files_.contains(folder / name)) continue;
       const nn::Checkpoint before(folder, name);
       if (before.step() >= step) continue;
       const fs::path own = added(folder / text("manifest-", before.step(), ".json"));
@@ -204,7 +205,7 @@ void RunCopy::keep_before(std::int64_t step) {
         write_whole(own, [&](const fs::path& path) { fs::copy_file(folder / name, path); });
       for (const nn::SafetensorsFile& file : before.files())
         added(folder / fs::path(file.path()).filename());
-      return;
+      --count;
     } catch (const autograd::Error&) {  // a damaged one does not stay
     }
 }

@@ -1,6 +1,6 @@
 // A run's folder in memory, those that are left of runs which ended without a copy, and copies on
-// disk. A copy is complete and intact before it becomes the newest; the checkpoint of the one
-// before stays beside it. Not here: what is written there (launcher.h). Chapter 15.
+// disk. A copy is complete and intact before it becomes the newest; as many checkpoints stay
+// as the run's --keep says. Not here: what is written there (launcher.h). Chapter 15.
 #pragma once
 
 #include <chrono>
@@ -42,7 +42,7 @@ class RunCopy {
   std::filesystem::path added(const std::filesystem::path& path);
   void copy_rest();
   void commit(const std::string& manifest);
-  void keep_before(std::int64_t step);
+  void keep_before(std::int64_t step, int count);
 
   std::filesystem::path from_, to_;
   std::chrono::duration<double> every_;

@@ -278,10 +278,10 @@ TEST_CASE("copies of a run's lines end with a whole one") {
 }
 #endif
 
-TEST_CASE("the newest two states copied to disk stay there") {
+TEST_CASE("as many states copied to disk stay there as --keep says") {
   namespace fs = std::filesystem;
   const Runs runs;
-  runs.train("from", {"--stop-after", "1", "--keep", "1"});
+  runs.train("from", {"--stop-after", "1"});  // of which two stay
   auto files = [&] {
     std::set<std::string> names;
     for (const auto& file : fs::directory_iterator(runs.path("to/checkpoint")))
@@ -305,6 +305,12 @@ TEST_CASE("the newest two states copied to disk stay there") {
   REQUIRE(later.copy());
   CHECK(files() ==
         Names{"manifest.json", "manifest-2.json", "model-2.safetensors", "model-3.safetensors"});
+  runs.resume("from", {"--stop-after", "1", "--keep", "3"});
+  REQUIRE(later.copy());
+  CHECK(files().size() == 6);
+  runs.resume("from", {"--stop-after", "1", "--keep", "1"});
+  REQUIRE(later.copy());
+  CHECK(files() == Names{"manifest.json", "model-5.safetensors"});
 }
 
 TEST_CASE("a new folder in memory is never taken for one that is left") {
