@@ -32,8 +32,17 @@ DataChecksums checksums_of(const TextData& data) {
 /// can name any file, but does not know its checksum, unless the text is so short that it can be
 /// guessed.
 void check_resume(const GptRun& run, const TextData& data) {
-  const nlohmann::json before = run.resumed ? run.resumed_run() : nlohmann::json();
-  PG_CHECK(!run.resumed || before.value("vocabulary", nlohmann::json()) == vocabulary_of(data),
+  if (!run.resumed) return;
+  const nlohmann::json& before = run.resumed_run();
+  const bool same_words = before.value("vocabulary", nlohmann::json()) == vocabulary_of(data);
+  const bool same_text = before.value("data", nlohmann::json()) == data.training.checksum();
+  const bool began_split = !before.at("flags").contains("--validation");
+  PG_CHECK(
+      (same_words && same_text) || run.validation.empty() || !began_split,
+      "--resume: the run began without --validation, so it trains on the first nine tenths of ",
+      "its --data; with --validation, it would train on all of ", run.data.string(),
+      ", which is another text: leave out --validation");
+  PG_CHECK(same_words,
            "--resume: the data's vocabulary is not the run's; give the same --data and --vocab as ",
            "before");
   const bool is_named = run.saved_files.contains("--validation");

@@ -340,6 +340,15 @@ TEST_CASE("a run goes on with the validation data that it began with", "[checkpo
   const Finished refused = run({"train_gpt", "--resume", runs.path("run"), "--data", other});
   CHECK(refused.status == 2);
   CHECK_THAT(refused.errors, Contains("the run was validated on another text than that of"));
+  // With a text of its own to validate, the run would train on the tenth that it keeps apart.
+  for (const std::string& validation : {runs.data, runs.folder.write("new.txt", "characters")}) {
+    const Finished whole =
+        run({"train_gpt", "--resume", runs.path("run"), "--validation", validation});
+    CHECK(whole.status == 2);
+    CHECK_THAT(whole.errors, Contains("the run began without --validation, so it trains on the "
+                                      "first nine tenths of its --data") &&
+                                 Contains("leave out --validation"));
+  }
 }
 
 TEST_CASE("a run that is locked is not read, but refused", "[checkpoint]") {
