@@ -124,7 +124,7 @@ json compare_runs(const std::vector<fs::path>& folders) {
   for (std::size_t i = 0; i < folders.size(); ++i) {
     summaries.push_back(summary_in(folders[i]));
     MetricsTable table;
-    for (const json& line : metrics_of(folders[i] / "metrics.jsonl")) table.add(line);
+    read_metrics(folders[i] / "metrics.jsonl", [&](const json& line) { table.add(line); });
     result["runs"].push_back(
         {{"name", names[i]}, {"summary", summaries.back()}, {"metrics", table.columns(points)}});
   }

@@ -73,7 +73,7 @@ RunCosts read(const std::filesystem::path& folder, const std::string& model, int
   const std::string file = (folder / "summary.json").string();
   PG_CHECK(std::filesystem::is_regular_file(file), "this is not the folder of a run, which has a ",
            "summary.json");
-  const Json summary = Json::parse(nn::read_file(file));
+  const Json summary = nn::read_json(file);
   PG_CHECK(summary.contains("costs"), "its summary.json has no costs; train again with this ",
            "version, for as many updates as are recorded");
   const Json &config = summary.at("config"), &flags = config.at("flags");

@@ -170,6 +170,7 @@ parallel::Plan read_plan(const std::string& file) {
   bool from_input = file == "-";
   const std::string content = from_input ? "" : nn::read_file(file, nn::most::plan);
   try {
+    PG_CHECK(content.find('\0') == content.npos, "this is no plan: it has a zero byte");
     return from_input ? plan_of_input() : parallel::parse(content);
   } catch (const autograd::Error& error) {
     throw autograd::Error(text(from_input ? "standard input" : file, ": ", error.what()));

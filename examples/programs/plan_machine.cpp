@@ -30,7 +30,7 @@ std::string machine_text(const std::string& name_or_file) {
   for (const auto& [name, text] : known) names += (names.empty() ? "" : ", ") + name;
   PG_CHECK(std::filesystem::is_regular_file(name_or_file), "there is no machine and no file ",
            name_or_file, "; machines are ", names);
-  std::string content = nn::read_file(name_or_file);
+  std::string content = nn::read_file(name_or_file, nn::most::config);
   try {
     parse_machine(content);
   } catch (const autograd::Error& error) {

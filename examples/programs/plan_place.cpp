@@ -50,9 +50,9 @@ GraphOperator parse_operator(const std::vector<std::string>& words, const Operat
 
 OperatorGraph read_graph(const std::string& file) {
   OperatorGraph graph;
-  std::istringstream lines(nn::read_file(file));
+  std::istringstream lines(nn::read_file(file, nn::most::config));
   int number = 0;
-  for (std::string line; std::getline(lines, line);) {
+  for (std::string line; graph.size() <= most_operators && std::getline(lines, line);) {
     ++number;
     std::istringstream in(line.substr(0, line.find('#')));
     const std::vector<std::string> words{std::istream_iterator<std::string>(in), {}};

@@ -48,7 +48,7 @@ std::vector<std::string> words_of(const json& flags) {
 }  // namespace
 
 RowWords row_words(const std::filesystem::path& file, int row, const std::string& program) try {
-  const json found = json::parse(nn::read_file(file.string()));
+  const json found = nn::read_json(file);
   const json &rows = found.at("best"), &trains = found.at("program");
   PG_CHECK(trains == program, "its plans are for ", trains.get<std::string>());
   PG_CHECK(row <= std::ssize(rows), "there is no row ", row, ", it has ", rows.size());

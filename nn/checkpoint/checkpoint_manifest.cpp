@@ -66,6 +66,7 @@ Manifest parse_manifest(const std::string& text) {
     result.run_id = manifest.at("run_id");
     result.build = manifest.at("build");
   }
+  PG_CHECK(manifest.at("files").size() <= 100'000, "it lists more than 100000 files");
   for (const json& file : manifest.at("files"))
     result.files.push_back(parse_file(file, has_checksums));
   return result;
@@ -105,7 +106,7 @@ Manifest read_manifest(const fs::path& folder, const std::string& name) {
   std::error_code ignored;
   PG_CHECK(fs::exists(path, ignored), folder.string(), " holds no checkpoint: it has no ", name,
            "; name the folder that a run saved to");
-  const std::string bytes = read_file(path, most::json);  // that of a large run has a few MB
+  const std::string bytes = read_file(path);  // that of a large run has a few MB
   try {
     Manifest manifest = parse_manifest(bytes);
     manifest.checksum = checksum_of(bytes);

@@ -150,6 +150,17 @@ nlohmann::json parse_json(std::string_view text) {
   return nlohmann::json::parse(text);
 }
 
+nlohmann::json read_json(const std::filesystem::path& path, std::uint64_t limit) {
+  const std::string bytes = read_file(path, limit);
+  try {
+    return parse_json(bytes);
+  } catch (const nlohmann::json::exception&) {
+    throw Error(text(path.string(), ": this is no JSON"));
+  } catch (const Error& error) {
+    throw Error(text(path.string(), ": ", error.what()));
+  }
+}
+
 std::int64_t whole_number(const nlohmann::json& value) {
   PG_CHECK(value.is_number_integer(), "expected a whole number, got ",
            value.is_number() ? value.dump() : value.type_name());
@@ -171,8 +182,8 @@ void write_file(const std::filesystem::path& path, std::string_view bytes) {
     std::filesystem::rename(partial, path);
   } catch (const std::exception&) {
     ::unlink(partial.c_str());
-    throw Error("can't write " + path.string() +
-                ": check that its folder exists and is writable, and that the disk has space");
+    throw Unwritable("can't write " + path.string() +
+                     ": check that its folder exists and is writable, and that the disk has space");
   }
 }
 

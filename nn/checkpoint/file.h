@@ -38,6 +38,11 @@ struct Unreadable : Error {
   using Error::Error;
 };
 
+/// A file can't be written: its disk may be full, and later have room.
+struct Unwritable : Error {
+  using Error::Error;
+};
+
 /// Every file that is read goes through this check: to open a pipe or a device may wait for ever,
 /// and to read it may never end.
 /// throws: Error if the file is missing, or is a folder, a pipe or a device
@@ -47,22 +52,27 @@ void check_regular(const std::filesystem::path& path);
 /// ...", with the remedy: a Git LFS pointer, a web page, an archive. Empty for all else.
 std::string foreign_kind(std::string_view start);
 
-/// The most bytes of files that others wrote, by kind: several times what real ones have.
+/// The most bytes of files that others wrote, by kind: several times what real ones have. Data that
+/// a run trains on, and its metrics, may have any size.
 namespace most {
-inline constexpr std::uint64_t config = 1 << 20, json = 64 << 20, plan = 512 << 20,
+inline constexpr std::uint64_t config = 1 << 20, json = 64 << 20, plan = 256 << 20,
                                data = std::numeric_limits<std::int64_t>::max();
 }  // namespace most
 
 /// Returns all bytes of a file.
 /// throws: Error if check_regular() does, or if the file is empty, has more than `limit` bytes, or
 ///         is a Git LFS pointer; Unreadable
-std::string read_file(const std::filesystem::path& path, std::uint64_t limit = most::data);
+std::string read_file(const std::filesystem::path& path, std::uint64_t limit = most::json);
 
 /// Parses JSON that others wrote. JSON that is nested a few thousand deep would overflow the stack
 /// of whoever copies it, and 64 MB of empty lists would take gigabytes.
 /// throws: nlohmann::json::exception unless it is JSON in UTF-8; Error if it is nested too deep, or
 ///         has more than four million values
 nlohmann::json parse_json(std::string_view text);
+
+/// Reads a file of JSON that others wrote.
+/// throws: Error as read_file() does; or that names the file, if it is no JSON or parse_json() does
+nlohmann::json read_json(const std::filesystem::path& path, std::uint64_t limit = most::json);
 
 /// The whole number that JSON holds. To convert its 1e300 to an integer is undefined.
 /// throws: Error if it holds anything else
@@ -115,7 +125,7 @@ void write_all(const Descriptor& file, const std::filesystem::path& path,
 void sync_to_disk(const std::filesystem::path& path);
 
 /// Replaces a file as a whole: the old file stays intact until the new one is complete.
-/// throws: Error if the folder is missing or can't be written
+/// throws: Unwritable if the folder is missing or can't be written
 void write_file(const std::filesystem::path& path, std::string_view bytes);
 
 }  // namespace plangrad::nn

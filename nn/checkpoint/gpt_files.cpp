@@ -112,7 +112,7 @@ std::vector<fs::path> weight_files(const fs::path& folder) {
   }
   std::map<std::string, std::string> names;
   try {
-    names = parse_json(read_file(index, most::json)).at("weight_map");
+    names = read_json(index).at("weight_map");
   } catch (const json::exception&) {
     throw Error(index.string() + ": is damaged: it is not the JSON object of an index");
   }

@@ -193,8 +193,8 @@ TextData load_text_data(const std::filesystem::path& data, const std::filesystem
   PG_CHECK(!tokens || vocabulary != "chars", data.string(), " holds token ids, not ",
            "characters: give the vocab.json that they were made with, or the text itself");
 
-  const std::string bytes = read_file(data);
-  const std::string validation_bytes = split ? "" : read_file(validation);
+  const std::string bytes = read_file(data, most::data);
+  const std::string validation_bytes = split ? "" : read_file(validation, most::data);
   if (vocabulary == "chars") {
     check_utf8(data, bytes);
     check_utf8(validation, validation_bytes);

@@ -16,6 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+constexpr std::int64_t most_tokens = 1 << 20;  // of a vocabulary; real ones have 300,000
+
 /// A tokenizer that splits, looks words up in `model`, and joins tokens by `decoder`.
 json tokenizer_of(const json& split, const json& model, const json& decoder) {
   return {{"version", "1.0"},
@@ -83,6 +85,8 @@ void check_setting(const json& part, const char* name, const json& wanted) {
 /// Puts tokens in the order of their ids.
 std::vector<std::string> in_order(const json& vocab) {
   PG_CHECK(vocab.is_object(), "its vocabulary is no object {\"token\": id, ...}");
+  PG_CHECK(std::ssize(vocab) <= most_tokens, "its vocabulary has more than ", most_tokens,
+           " tokens");
   std::map<std::int64_t, std::string> by_id;
   for (const auto& [token, id] : vocab.items()) {
     const auto [at, is_new] = by_id.emplace(whole_number(id), token);
@@ -97,9 +101,7 @@ std::vector<std::string> in_order(const json& vocab) {
 }
 
 /// The JSON in a file of the folder; an empty object if there is no such file.
-json json_in(const fs::path& file) {
-  return fs::exists(file) ? parse_json(read_file(file, most::json)) : json::object();
-}
+json json_in(const fs::path& file) { return fs::exists(file) ? read_json(file) : json::object(); }
 
 /// Adds the tokens that a folder adds beside its tokenizer.json, or without one.
 void add_tokens_of(const fs::path& folder, std::vector<AddedToken>& added) {
@@ -178,6 +180,7 @@ std::vector<std::string> merge_lines(const std::string& file) {
   for (std::string line; std::getline(in, line);) {
     if (line.ends_with('\r')) line.pop_back();
     if (!line.empty() && !line.starts_with("#version")) lines.push_back(line);
+    PG_CHECK(std::ssize(lines) <= most_tokens, "there are more than ", most_tokens, " merges");
   }
   return lines;
 }
@@ -232,7 +235,7 @@ std::unique_ptr<Vocabulary> read_tokenizer(const fs::path& folder) {
 }
 
 std::unique_ptr<Vocabulary> read_tokenizer_json(const fs::path& file) {
-  const std::string bytes = read_file(file, most::json);
+  const std::string bytes = read_file(file);
   try {
     const json all = parse_json(bytes);
     const json& model = all.at("model");
@@ -250,8 +253,8 @@ std::unique_ptr<Vocabulary> read_tokenizer_json(const fs::path& file) {
 }
 
 BytePairVocabulary read_byte_pairs(const fs::path& vocab_json) {
-  const std::string vocab = read_file(vocab_json, most::json);
-  const std::string merges = read_file(vocab_json.parent_path() / "merges.txt", most::json);
+  const std::string vocab = read_file(vocab_json);
+  const std::string merges = read_file(vocab_json.parent_path() / "merges.txt");
   try {
     std::vector<AddedToken> added;
     add_tokens_of(vocab_json.parent_path(), added);

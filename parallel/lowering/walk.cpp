@@ -6,6 +6,9 @@
 namespace plangrad::parallel {
 
 Walk::Walk(const Plan& plan) : plan_(plan), ranks_(plan.rows.size()), passes_(plan.passes()) {
+  constexpr int most = 10'000;  // a walk looks at each rank at each moment
+  PG_CHECK(plan.ranks() <= most, "a plan of ", plan.ranks(), " ranks; at most ", most,
+           " are possible. Use fewer --stages or a smaller --data-parallel");
   for (const Row& row : plan.rows)
     for (const Instruction& x : row) {
       if (!adds_gradient(x)) continue;

@@ -74,9 +74,15 @@ bool begins_as(const fs::path& path, const json& written) try {
   const auto bytes = static_cast<std::size_t>(nn::whole_number(written.at("bytes")));
   std::error_code problem;
   if (!fs::is_regular_file(path, problem) || fs::file_size(path, problem) < bytes) return false;
-  const std::string text = bytes > 0 ? nn::read_file(path) : "";
-  return nn::checksum_of(std::string_view(text).substr(0, bytes)) ==
-         written.at("checksum").get<std::string>();
+  const nn::OpenFile file(path);
+  std::vector<std::byte> part;
+  std::uint32_t checksum = 0;
+  for (std::size_t at = 0; at < bytes; at += part.size()) {
+    part.resize(std::min<std::size_t>(1 << 20, bytes - at));
+    file.read(at, part);
+    checksum = nn::crc32_of(part, checksum);
+  }
+  return nn::digits_of(checksum) == written.at("checksum").get<std::string>();
 } catch (const json::exception&) {  // `written` is of another program
   return false;
 }
@@ -273,19 +279,32 @@ std::vector<json> earlier_metrics(const fs::path& folder, int steps, const json&
 }
 
 json json_in(const std::filesystem::path& path) {
-  return std::filesystem::exists(path) ? json_of(nn::read_file(path, nn::most::json)) : json();
+  return std::filesystem::exists(path) ? json_of(nn::read_file(path)) : json();
 }
 
-std::vector<json> metrics_of(const std::filesystem::path& path) {
-  std::vector<json> lines;
-  if (!std::filesystem::exists(path)) return lines;
+void read_metrics(const fs::path& path, const std::function<void(json&& line)>& take) {
+  constexpr std::size_t longest = 4 << 20;  // bytes; a line with the bits of layers has most
+  constexpr int most_damaged = 1000;        // lines; a run that is killed leaves one
+  if (!fs::exists(path)) return;
   nn::check_regular(path);
   std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    json entry = json_of(line);
+  int damaged = 0;
+  std::vector<char> line(std::min<std::size_t>(longest, fs::file_size(path) + 2));
+  while (file.getline(line.data(), std::ssize(line))) {
+    json entry = json_of(line.data());
+    damaged += entry.is_null();
+    PG_CHECK(damaged <= most_damaged, path.string(), " is no metrics.jsonl of a run: more than ",
+             most_damaged, " of its lines are no JSON");
     if (entry.is_object() && entry.contains("step") && entry["step"].is_number_integer())
-      lines.push_back(std::move(entry));
+      take(std::move(entry));
   }
+  PG_CHECK(file.eof() || line.size() < longest, path.string(),
+           " is no metrics.jsonl of a run: a line has more than ", longest, " bytes");
+}
+
+std::vector<json> metrics_of(const fs::path& path) {
+  std::vector<json> lines;
+  read_metrics(path, [&](json&& line) { lines.push_back(std::move(line)); });
   return lines;
 }
 

@@ -110,7 +110,11 @@ std::vector<nlohmann::json> earlier_metrics(const std::filesystem::path& folder,
 /// A file's JSON; null if there is no such file, or it is damaged.
 nlohmann::json json_in(const std::filesystem::path& path);
 
-/// The lines of a metrics.jsonl that tell of a step; none if there is no such file.
+/// Calls `take` with each line of a metrics.jsonl that tells of a step; there may be no such file.
+/// throws: Error if the file is another program's: its lines are too long, or mostly no JSON
+void read_metrics(const std::filesystem::path& path,
+                  const std::function<void(nlohmann::json&& line)>& take);
+/// Returns all of these lines.
 std::vector<nlohmann::json> metrics_of(const std::filesystem::path& path);
 
 }  // namespace plangrad::parallel

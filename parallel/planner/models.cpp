@@ -5,9 +5,9 @@
 #include <fmt/ranges.h>
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "nn/checkpoint/file.h"
 #include "nn/models/gpt.h"
 #include "nn/models/resnet.h"
 
@@ -63,9 +63,7 @@ PlannedModel planned_resnet() {
 }
 
 PlannedModel described_gpt(const std::string& file) {
-  std::ifstream in(file);
-  const nlohmann::json found = nlohmann::json::parse(in, nullptr, false);
-  PG_CHECK(!found.is_discarded(), file, ": this is no JSON");
+  const nlohmann::json found = nn::read_json(file);
   for (const char* place : {"/run/model", "/config/model", "/model"})
     if (const nlohmann::json::json_pointer at(place); found.contains(at))
       return planned_gpt(file, gpt_config(found.at(at)));

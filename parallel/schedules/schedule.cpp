@@ -67,7 +67,7 @@ void check_sizes(const Layout& layout) {
   const double last = micros * (layout.first + 1.0 * layout.steps);
   PG_CHECK(last < most_microbatches, "this plan counts to microbatch ", last, "; at most ",
            most_microbatches, " are possible. Use a smaller --first, --steps or --microbatches");
-  constexpr double most = 4e6;  // of which each takes about a kB
+  constexpr double most = 2e6;  // of which each takes about a kB
   const double forwards = micros * layout.stages * layout.steps;
   PG_CHECK(forwards <= most, "a plan of ", forwards,
            " forwards would not fit into memory; at most ", most,

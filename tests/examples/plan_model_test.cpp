@@ -50,6 +50,11 @@ TEST_CASE("plan simulate refuses a model that is not known in one line with thos
   check_refused(words + Words{folder.write("no.json", "{\"layers\": 3}")},
                 "this is not the description of a GPT: ");
   check_refused(words + Words{folder.write("no.json", "layers")}, "this is no JSON");
+  const std::string deep = repeat("[", 300'000) + repeat("]", 300'000);
+  const std::string hostile = folder.write("summary.json", deep), refusal = "nested more than 100";
+  check_refused(words + Words{hostile}, refusal);
+  check_refused({"plan", "search", "--machine", "laptop", "--costs", folder / ""}, refusal);
+  check_refused({"train_gpt", "--data", "x", "--plan-from", hostile}, refusal);
   check_refused(
       {"plan", "simulate", folder.write("own.plan", output_of(small_plan("show", "1f1b"))),
        "--model", "gpt2-124m"},

@@ -110,8 +110,24 @@ TEST_CASE("plan refuses costs and files that can't be") {
   const Words draw = small_plan("draw", "2bw");
   for (const char* name : {"x.png", "x", "svg"})
     check_refused(draw + Words{"--out", folder / name}, "ends in .svg, .html, .json or .txt, got ");
-  check_refused(draw + Words{"--out", folder / "none/x.svg"}, "can't write ");
   check_refused(draw + Words{"--forward", "0", "--backward", "0"}, "takes time");
   check_refused(small_plan("show", "2bw") + Words{"--forward", "1"}, "--forward");
   CHECK(files_in(folder / ".").empty());
+}
+
+TEST_CASE("plan refuses plans of very many ranks, and large files that are no plans or graphs") {
+  for (const Words& size : {Words{"--stages", "100000"}, Words{"--data-parallel", "100000"}})
+    check_refused(Words{"plan", "show", "--schedule", "gpipe", "--microbatches", "4"} + size,
+                  " ranks; at most 10000 are possible");
+  const Folder folder;
+  std::string rows = "stages 10001 per_step 1 steps 1\n", operators;
+  for (int i = 0; i <= 10'000; ++i)
+    rows += std::to_string(i) + "F0v0 " + std::to_string(i) + "B0v0\n";
+  check_refused({"plan", "lower", folder.write("rows", rows)}, "10001 ranks; at most 10000");
+  for (int i = 0; i < 50'000; ++i) operators += "n" + std::to_string(i) + " 1 1\n";
+  check_refused({"plan", "place", folder.write("graph", operators)}, "at most 512 can be placed");
+  check_refused({"plan", "verify", folder.write("zero", std::string(9, '\0'))}, "a zero byte");
+  const std::string long_text = folder.write("long", std::string(2 << 20, '\n'));
+  for (const Words& reads : {Words{"place"}, Words{"machine"}})
+    check_refused(Words{"plan"} + reads + Words{long_text}, "files of its kind have at most");
 }

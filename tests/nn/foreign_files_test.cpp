@@ -57,6 +57,30 @@ TEST_CASE("JSON that is nested without end is refused before anybody copies it",
   CHECK_THROWS_WITH(Checkpoint(folder.path), refusal);
   write_file(folder.path / "config.json", deep);
   CHECK_THROWS_WITH(read_gpt_config(folder.path), refusal);
+  CHECK_THROWS_WITH(read_json(folder.path / "config.json"),
+                    refusal && Contains((folder.path / "config.json").string()));
+}
+
+TEST_CASE("a manifest lists at most 100,000 files, and a vocabulary a million tokens",
+          "[foreign]") {
+  const TemporaryFolder folder;
+  std::string files = R"({"name": "a.safetensors", "bytes": 10})";
+  for (int i = 0; i < 17; ++i) files += "," + files;
+  write_file(folder.path / "manifest.json", R"({"format": "plangrad checkpoint", "version": 1,)"
+                                            R"("step": 1, "run": {}, "files": [)" +
+                                                files + "]}");
+  CHECK_THROWS_WITH(Checkpoint(folder.path), Contains("it lists more than 100000 files"));
+  std::string tokens = "{\"a\":0", merges;
+  for (int i = 1; i <= 1 << 20; ++i) {
+    tokens += text(",\"", i, "\":", i);
+    merges += "a b\n";
+  }
+  write_file(folder.path / "vocab.json", R"({"a":0})");
+  write_file(folder.path / "merges.txt", merges + "a b\n");
+  CHECK_THROWS_WITH(read_tokenizer(folder.path), Contains("more than 1048576 merges"));
+  write_file(folder.path / "merges.txt", "a b\n");
+  write_file(folder.path / "vocab.json", tokens + "}");
+  CHECK_THROWS_WITH(read_tokenizer(folder.path), Contains("more than 1048576 tokens"));
 }
 
 TEST_CASE("numbers that are not whole are no ids and no sizes", "[foreign]") {
@@ -120,6 +144,7 @@ TEST_CASE("a file that is too large for its kind is refused before it is read", 
   CHECK_THROWS_WITH(read_gpt_config(folder.path), refused);
   sparse("manifest.json");
   CHECK_THROWS_WITH(Checkpoint(folder.path), refused);
+  CHECK_THROWS_WITH(find_intact(folder.path), refused);
   for (const char* name : {"merges.txt", "vocab.json", "tokenizer.json"}) {
     sparse(name);
     if (std::filesystem::exists(folder.path / "vocab.json"))

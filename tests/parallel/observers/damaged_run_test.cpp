@@ -1,5 +1,6 @@
 // What an earlier run left, damaged: lines of metrics, and the numbers of its codec.
 // Not here: a checkpoint's own files (tests/nn/checkpoint_test.cpp).
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "nn/checkpoint/file.h"
@@ -37,6 +38,30 @@ TEST_CASE("a run goes on from metrics whose values are of other kinds", "[sessio
   log.open(scope, 2);
   CHECK(lines.size() == 3);  // the one that is of no update is left out
   CHECK(metrics_of(scope.out / "metrics.jsonl") == lines);
+}
+
+TEST_CASE("lines that are no run's end the reading of a file, not the memory", "[session]") {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder.path / "metrics.jsonl";
+  auto refused = [&](const std::string& bytes, std::uintmax_t size, const char* part) {
+    nn::write_file(path, bytes);
+    std::filesystem::resize_file(path, size);
+    CHECK_THROWS_WITH(metrics_of(path),
+                      Contains(path.string() + " is no metrics.jsonl of a run") && Contains(part));
+  };
+  refused("{}\n", 10'000'000'000, "a line has more than 4194304 bytes");
+  refused(std::string(2000, '\n'), 2000, "more than 1000 of its lines are no JSON");
+  // Bytes of a written file are compared by parts, however many there are.
+  std::string lines;
+  while (lines.size() < (3 << 20)) lines += "{\"step\": 1, \"loss\": 2}\n";
+  nn::write_file(path, lines);
+  const json written{{"bytes", lines.size()}, {"checksum", nn::checksum_of(lines)}};
+  std::string problem;
+  CHECK_FALSE(earlier_metrics(folder.path, 1, written, false, problem).empty());
+  CHECK(problem.empty());
+  std::fstream(path, std::ios::in | std::ios::out).seekp(2 << 20) << "x";
+  earlier_metrics(folder.path, 1, written, false, problem);
+  CHECK_THAT(problem, Contains("is not as the run wrote it until update 1"));
 }
 
 TEST_CASE("a codec's numbers that no run wrote are refused", "[session]") {
