@@ -131,10 +131,11 @@ void show(const fs::path& run) {
 }
 
 void export_to(const fs::path& folder, const fs::path& run) {
-  usage([&] {
+  const LoadedGpt loaded = usage([&] {
     PG_CHECK(!fs::exists(folder), folder.string(), " is there; name a folder that is not");
-    export_gpt(load_gpt(run, plangrad::autograd::cpu_device()), folder);
+    return load_gpt(run, plangrad::autograd::cpu_device());
   });
+  export_gpt(loaded, folder);
 }
 
 /// Describes how much two tensors differ; empty if they have the same bytes.

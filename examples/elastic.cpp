@@ -77,8 +77,11 @@ int launch(const LaunchOptions& options, const Words& words) {
     return std::make_unique<plangrad::parallel::FolderClaim>(alone.transport(0), options.out,
                                                              seconds);
   });
-  check_same_run(options);
-  return Launcher(options, words).run();
+  return usage([&] {
+           check_same_run(options);
+           return std::make_unique<Launcher>(options, words);
+         })
+      ->run();
 }
 
 }  // namespace
@@ -110,7 +113,7 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
     const Words words = app.remaining();
     check_words(words);
-    find_folders(options, words);
+    usage([&] { find_folders(options, words); });
     note_signals();
     return launch(options, words);
   });

@@ -431,7 +431,9 @@ int run_command(const PlanRequest& request, const CLI::App& typed) {
   } catch (const PlanError& error) {  // the plan is wrong, the command is not
     if (!request.json) throw;
     print_json(to_json(error));
-    return 1;
+    return failed;
+  } catch (const plangrad::nn::Unwritable&) {  // nor is it wrong where a disk is full
+    throw;
   } catch (const plangrad::autograd::Error& error) {
     throw UsageError(error.what());
   }

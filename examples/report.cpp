@@ -22,10 +22,12 @@ int main(int argc, char** argv) {
   flags.words("--out", out, "FILE", "the page to write (.html)")->capture_default_str();
   return examples::run_program(app, [&] {
     app.parse(argc, argv);
-    PG_CHECK(out.extension() == ".html", "--out ", out.string(),
-             ": the comparison is a page; give a name that ends in .html");
-    nn::write_file(
-        out, parallel::comparison_page("Comparison of runs", parallel::compare_runs(runs).dump()));
+    const std::string data = examples::usage([&] {
+      PG_CHECK(out.extension() == ".html", "--out ", out.string(),
+               ": the comparison is a page; give a name that ends in .html");
+      return parallel::compare_runs(runs).dump();
+    });
+    nn::write_file(out, parallel::comparison_page("Comparison of runs", data));
     std::cout << "comparison: " << out.string() << "\n";
     return 0;
   });

@@ -11,8 +11,11 @@ namespace {
 
 void train_vocabulary(const std::string& data, int size, const std::string& out) {
   using namespace plangrad::nn;
-  std::string text = read_file(data);
-  BytePairVocabulary vocabulary = plangrad::examples::train_byte_pairs(text, size);
+  const auto [text, vocabulary] = plangrad::examples::usage([&] {
+    std::string all = read_file(data, most::data);
+    BytePairVocabulary learned = plangrad::examples::train_byte_pairs(all, size);
+    return std::pair(std::move(all), std::move(learned));
+  });
   write_byte_pairs(vocabulary, out);
   double tokens = static_cast<double>(vocabulary.encode(text).size());
   std::cout << vocabulary.size() << " tokens in " << out << "/vocab.json and " << out

@@ -261,8 +261,9 @@ std::vector<json> Rescue::lines_until(int update, const RescueSettings& settings
 void Rescue::commit(int update, const fs::path& out, const RescueSettings& settings,
                     const LearningRate& rate) const {
   const fs::path folder = out / "checkpoint";
-  const bool is_locked = settings.scope.lock && out == settings.scope.out;
-  const auto lock = is_locked ? settings.scope.lock : std::make_shared<FolderLock>(out);
+  std::shared_ptr<FolderLock> lock = settings.scope.lock;
+  if (!lock || !lock->is_here() || out != settings.scope.out)
+    lock = std::make_shared<FolderLock>(out);
   MetricFiles lines(out, settings.unit, lines_until(update, settings, rate));
   const SaveMark mark(update, remains_.front().run_id);
   std::vector<CheckpointFile> files;

@@ -81,6 +81,13 @@ int rank_here() try {
   return 0;
 }
 
+/// The beginning of a message that is longer than any of ours: it quotes a file of megabytes.
+std::string shortened(const std::string& what) {
+  constexpr std::size_t most = 20'000;
+  if (what.size() <= most) return what;
+  return what.substr(0, most) + autograd::text(" ... and ", what.size() - most, " bytes more");
+}
+
 /// Prints one line, in one write, without characters that a terminal obeys: messages quote names of
 /// others' files.
 ///   shared: all ranks find it, and share the terminal. The first one tells and ends, which makes
@@ -89,7 +96,7 @@ void print_error(const std::string& what, bool shared) {
   const int rank = shared ? rank_here() : 0;
   if (rank > 0) std::this_thread::sleep_for(std::chrono::seconds(2));
   std::cerr << (rank > 0 ? autograd::text("error of rank ", rank, ": ") : "error: ") +
-                   printable(what) + "\n";
+                   printable(shortened(what)) + "\n";
 }
 
 /// Breaks text into lines of at most 100 columns, the first of which begins in column `indent`.

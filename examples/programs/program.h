@@ -24,7 +24,7 @@ namespace limits {
 constexpr double large = 1e30, tiny = 1e-30;
 }
 
-/// An error of the command line: it asks for what can't be done, so nothing was begun or written.
+/// An error of the command: it asks for what can't be done, so nothing was begun or written.
 struct UsageError : autograd::Error {
   using Error::Error;
 };
@@ -109,8 +109,10 @@ class Flags {
   CLI::App& app_;
 };
 
-/// Exit statuses: of a program that fails, whose command line asks for what can't be done, and of a
-/// run that diverged, as another start would.
+/// Exit statuses. `misused`: before its work began, the program has found that the command can't be
+/// done as it was given: its flags, the files and folders that it names, or variables of a launcher
+/// do not allow it; usage() makes such errors. `failed`: it fails later, or can't write its result.
+/// `diverged`: the loss of a run is not finite, as that of another start would be.
 constexpr int failed = 1, misused = 2, diverged = 3;
 
 /// The exit status of a program that ends by this error.

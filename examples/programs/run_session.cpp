@@ -138,13 +138,18 @@ void check_losses(const RunFlags& flags, const ReadyRun& run) {
 }
 
 /// Gives the run a folder of its own, unless the user named one; the newest run that saved is then
-/// runs/latest. `chosen`: the folder that rank 0 made, empty on rank 0.
+/// runs/latest. Rank 0 locks it. `chosen`: the folder that rank 0 made, empty on rank 0.
+/// throws: UsageError if rank 0 can't have the folder
 void place(ReadyRun& run, const std::string& chosen) {
   RunSettings& settings = run.settings;
-  if (settings.out.empty()) {
-    settings.out = chosen.empty() ? new_run_folder(run.layout.name()) : fs::path(chosen);
-    settings.observed.saved.push_back(point_latest_to);
-  }
+  usage([&] {
+    if (settings.out.empty()) {
+      settings.out = chosen.empty() ? new_run_folder(run.layout.name()) : fs::path(chosen);
+      settings.observed.saved.push_back(point_latest_to);
+    }
+    if (chosen.empty() && !settings.lock)
+      settings.lock = std::make_shared<FolderLock>(settings.out);
+  });
   settings.observed.about += text("; files go to ", settings.out.string());
 }
 
@@ -190,14 +195,6 @@ void rescued(const ReadyRun& run, bool leads, const std::function<void()>& work)
   throw;
 }
 
-/// Calls what follows a complete run, while no other one writes to its folder.
-void finished(const ReadyRun& run, const Finish& finish) {
-  if (!finish) return;
-  const SessionSettings& settings = run.settings;
-  const auto lock = settings.lock ? settings.lock : std::make_shared<FolderLock>(settings.out);
-  finish(settings.out);
-}
-
 /// The ranks of this process that were lost.
 struct Lost {
   std::mutex mutex;
@@ -229,8 +226,7 @@ RanksLost ranks_lost(const RunFlags& flags, const ReadyRun& run, const Lost& los
 
 /// Trains on threads of this process. Returns whether the run is complete.
 bool train_on_threads(const RunFlags& flags, const Prepare& prepare, const Finish& finish) {
-  auto started = rank_environment();
-  if (started)
+  if (const auto started = usage([] { return rank_environment(); }))
     throw SharedUsageError(text("this process is one of ", started->size, " that ",
                                 started->launcher, " started, as ", started->variable,
                                 " says; add --transport mpi, or start it alone: env -u ",
@@ -268,7 +264,7 @@ bool train_on_threads(const RunFlags& flags, const Prepare& prepare, const Finis
     if (flags.elastic && !lost.ranks.empty()) throw ranks_lost(flags, run, lost, error.what());
     throw;
   }
-  if (complete) finished(run, finish);
+  if (complete && finish) finish(run.settings.out);  // while the folder is locked
   return complete;
 }
 
@@ -290,7 +286,7 @@ std::unique_ptr<MpiWorld> joined(const RunFlags& flags,
 
 /// Trains as one of several processes. Returns whether the run is complete.
 bool train_on_processes(const RunFlags& flags, const Prepare& prepare, const Finish& finish) {
-  auto started = rank_environment();
+  const auto started = usage([] { return rank_environment(); });
   const std::unique_ptr<MpiWorld> world = joined(flags, started);
   const int size = world->transport().size();
   MpiWorld::stop_on_sigterm();  // mpirun sends it when a rank is lost or the user interrupts
@@ -334,7 +330,7 @@ bool train_on_processes(const RunFlags& flags, const Prepare& prepare, const Fin
     const auto stopped =
         std::ranges::find_if(all, [](const auto& signal) { return signal != "0"; });
     if (!complete) record_stop(stopped == all.end() ? 0 : std::stoi(*stopped));
-    if (complete && leads) finished(run, finish);
+    if (complete && leads && finish) finish(run.settings.out);  // while the folder is locked
   };
   world->run(body, status_of);
   return complete;
@@ -344,7 +340,8 @@ bool train_on_processes(const RunFlags& flags, const Prepare& prepare, const Fin
 
 int train_run(const RunFlags& run, const Prepare& prepare, const Finish& finish) {
   handle_stop_signals();
-  const bool processes = run.transport == "mpi" || (run.transport == "nccl" && rank_environment());
+  const bool processes = run.transport == "mpi" ||
+                         (run.transport == "nccl" && usage([] { return rank_environment(); }));
   const bool complete =
       processes ? train_on_processes(run, prepare, finish) : train_on_threads(run, prepare, finish);
   return complete || stopped_by() == 0 ? 0 : 128 + stopped_by();

@@ -116,7 +116,7 @@ TEST_CASE("a second run in a folder is refused, and the first one goes on", "[ch
   Running first(runs.words("run", {"--steps", "1000000", "--evaluate-every", "0"}));
   wait_for_steps(out, 3);
   const Finished second = run(runs.words("run"));
-  CHECK(second.status == 1);
+  CHECK(second.status == 2);
   CHECK_THAT(second.errors, Contains("another run writes to " + out + ": process "));
   first.signal(SIGTERM);
   CHECK(first.finish().status == 128 + SIGTERM);

@@ -1,0 +1,86 @@
+// Exit statuses: 2 for what can't be done as the command asks for it, found before the work begins;
+// 1 for what fails later. Not here: status 3 of runs that diverge (checkpoint_runs_test.cpp), and
+// signals (stop_signals_test.cpp). Chapter 02.
+#include "parallel/session/agreement.h"
+#include "tests/examples/runs.h"
+
+using namespace plangrad::tests;
+
+namespace {
+
+void check_status(int status, const Words& words, const std::string& part) {
+  CAPTURE(words);
+  const Finished ended = run(words);
+  CHECK(ended.status == status);
+  CHECK_THAT(ended.errors, Contains(part));
+}
+
+}  // namespace
+
+TEST_CASE("what can't be done as a command asks for it ends with status 2, in every program") {
+  const Runs runs;
+  runs.train("run", {"--stop-after", "2"});
+  const std::string run_folder = runs.path("run"), none = runs.path("none");
+  const std::string no_folder = runs.data + "/out";  // a file can't be a folder
+  const auto refused = [](const Words& words, const std::string& part) {
+    check_status(2, words, part);
+  };
+  refused(runs.words("new", {"--data", none}), "there is no file");
+  refused(runs.words("new", {"--out", no_folder}), "can't write to the folder");
+  refused({"train_gpt", "--resume", none}, "holds no checkpoint");
+  for (const Words& more : {Words{}, Words{"--transport", "mpi"}}) {
+    Words alone = runs.words("new", more);
+    alone[0] = program(alone[0]);
+    refused(Words{"/usr/bin/env", "RANK=1"} + alone, "WORLD_SIZE is not");
+  }
+  {
+    const plangrad::parallel::FolderLock lock(run_folder);
+    refused(runs.words("run"), "another run writes to");
+    refused({"train_gpt", "--resume", run_folder}, "another run writes to");
+  }
+  refused({"train_resnet", "--data", none}, "none");
+  refused({"train_vocabulary", "--data", none, "--size", "300", "--out", none}, "no file");
+  refused({"train_vocabulary", "--data", runs.data, "--size", "9999", "--out", none}, "at most");
+  refused({"sample_gpt", "--from", none}, "holds no checkpoint");
+  refused({"report", run_folder}, "two or more runs");
+  refused({"report", run_folder, none}, "is not there");
+  refused({"report", run_folder, run_folder, "--out", "x.txt"}, "ends in .html");
+  for (const char* command : {"verify", "list", "show"})
+    refused({"checkpoint", command, none}, "holds no checkpoint");
+  refused({"checkpoint", "export", run_folder, run_folder}, "is there");
+  refused({"plan", "verify", none}, "there is no file");
+  refused({"plan", "machine", none}, "no machine and no file");
+  const Words trained = runs.words("new");
+  refused(Words{"elastic", "--memory", no_folder} + trained, "--memory");
+  refused(Words{"elastic"} + runs.words("new", {"--out", no_folder}), "can't write to the folder");
+  refused(Words{"elastic", "--mpirun", none} + trained, "can't start");
+  CHECK(step_of(run_folder) == 2);
+  CHECK_FALSE(std::filesystem::exists(runs.path("new")));
+  CHECK_FALSE(std::filesystem::exists(none));
+}
+
+TEST_CASE("what fails after the work began ends with status 1") {
+  const Runs runs;
+  runs.train("run");
+  const std::string run_folder = runs.path("run"), no_folder = runs.data + "/out";
+  check_status(1, runs.words("small", {"--memory-cap", "100"}), "out of memory");
+  check_status(1, {"report", run_folder, run_folder, "--out", no_folder + "/x.html"},
+               "can't write");
+  check_status(1, {"sample_gpt", "--from", run_folder, "--export", no_folder}, "can't create");
+  check_status(1, {"checkpoint", "export", run_folder, no_folder}, "can't create");
+  check_status(1, {"train_vocabulary", "--data", runs.data, "--size", "260", "--out", no_folder},
+               "can't create");
+  check_status(1,
+               {"plan", "draw", "--schedule", "gpipe", "--stages", "2", "--microbatches", "2",
+                "--out", no_folder + "/x.svg"},
+               "can't write");
+}
+
+TEST_CASE("a message that quotes megabytes of a file is cut short") {
+  const Runs runs;
+  const std::string model = runs.folder.write("model.json", "{\"" + std::string(1 << 20, 'n'));
+  const Finished long_name = run({"plan", "verify", model});
+  CHECK(long_name.status == 2);
+  CHECK(long_name.errors.size() < 30'000);
+  CHECK_THAT(long_name.errors, Contains(" bytes more\n"));
+}
