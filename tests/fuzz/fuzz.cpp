@@ -1,6 +1,7 @@
 // Files in a folder of the process's own.
 #include "tests/fuzz/fuzz.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -64,10 +65,18 @@ const fs::path& folder() {
 
 fs::path write(const std::string& name, std::string_view bytes) {
   const fs::path path = folder() / name;
-  fs::create_directories(path.parent_path());
-  std::error_code ignored;
-  fs::remove(path, ignored);  // a mapping of the older one may still be open
-  if (!bytes.empty()) std::ofstream(path, std::ios::binary).write(bytes.data(), std::ssize(bytes));
+  if (bytes.empty()) {
+    ::unlink(path.c_str());
+    return path;
+  }
+  constexpr int as_new = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
+  int file = ::open(path.c_str(), as_new, 0600);
+  if (file < 0) {  // the first one in its folder
+    fs::create_directories(path.parent_path());
+    file = ::open(path.c_str(), as_new, 0600);
+  }
+  must(::write(file, bytes.data(), bytes.size()) == std::ssize(bytes), "can't write a file");
+  ::close(file);
   return path;
 }
 

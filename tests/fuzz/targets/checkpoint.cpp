@@ -4,7 +4,6 @@
 #include "autograd/cpu/cpu_backend.h"
 #include "examples/programs/run_folder.h"
 #include "tests/fuzz/checkpoint.h"
-#include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/program.h"
 
 namespace plangrad::fuzz {
@@ -22,12 +21,8 @@ void read_input(const std::string& input) {
   const std::vector<std::string> files = parts_of(input, 2);
   write("run/checkpoint/manifest.json", files[0]);
   write("run/checkpoint/model-3.safetensors", files[1]);
-  std::string words[] = {"train_gpt", "--resume", (folder() / "run").string()};
-  char* pointers[] = {words[0].data(), words[1].data(), words[2].data()};
-  auto& [app, run] = program();
   try {
-    run.parse(app, 3, pointers);
-  } catch (const CLI::Error&) {
+    parsed({"--resume", (folder() / "run").string()});
   } catch (const autograd::Error&) {
   }
   load_gpt(folder() / "run", cpu_device());

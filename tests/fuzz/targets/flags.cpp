@@ -1,13 +1,7 @@
 // Command lines of train_gpt, a word a line: flags are read, and nothing runs.
-#include <sstream>
-
-#include "examples/programs/run_layout.h"
-#include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/program.h"
 
 namespace plangrad::fuzz {
-
-using namespace examples;
 
 std::vector<std::string> seeds() {
   return {
@@ -24,25 +18,7 @@ std::vector<std::string> seeds() {
 }
 
 void read_input(const std::string& input) {
-  std::vector<std::string> words{"train_gpt"};
-  std::istringstream in(input);
-  for (std::string word; std::getline(in, word);) words.push_back(word);
-  std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
-  auto& [app, run] = program();
-  try {
-    run.parse(app, static_cast<int>(words.size()), pointers.data());
-  } catch (const CLI::Error& error) {
-    must(error.what() != std::string(), "a refusal says nothing");
-    return;
-  }
-  const ScheduleFlags& parts = run.parts;
-  if (parts.plan_file == "-") return;  // standard input
-  // A large plan takes time and memory in proportion, and that is no fault.
-  const parallel::Layout& asked = parts.layout;
-  if (std::max({asked.stages, asked.microbatches, asked.width, run.ranks}) > 8) return;
-  const RunLayout layout(run, 0, run.model.tied, 4);
-  must(!layout.describe().empty(), "a layout has no description");
+  if (const examples::GptRun* run = parsed(lines_of(input))) lay_out(*run, 0);
 }
 
 }  // namespace plangrad::fuzz
