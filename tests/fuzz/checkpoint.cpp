@@ -27,9 +27,10 @@ void write_checkpoint(const std::filesystem::path& folder) {
                     {"per_step", 2},
                     {"reduction", "scatter"},
                     {"hosts", json::array()}};
-  const json flags{{"--data", "text.txt"}, {"--layers", 1}, {"--heads", 2},     {"--width", 4},
-                   {"--context", 3},       {"--batch", 2},  {"--steps", 6},     {"--clip", 1.0},
-                   {"--dtype", "f32"},     {"--seed", 1},   {"--untied", false}};
+  const json flags{{"--data", "text.txt"}, {"--layers", 1},     {"--heads", 2},
+                   {"--width", 4},         {"--context", 3},    {"--batch", 2},
+                   {"--steps", 6},         {"--clip", 1.0},     {"--dtype", "f32"},
+                   {"--seed", 1},          {"--untied", false}, {"--dropout", 0.0}};
   commit_checkpoint(folder, 3,
                     {{"program", "train_gpt"},
                      {"model", to_json(small_gpt)},

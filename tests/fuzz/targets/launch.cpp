@@ -24,8 +24,8 @@ void read_input(const std::string& input) {
   for (std::size_t at = 0; at < input.size();) {
     const std::size_t end = std::min(input.find('\n', at), input.size());
     const std::size_t middle = std::min(input.find('=', at), end);
-    variables[input.substr(at, middle - at)] =
-        input.substr(std::min(middle + 1, end), end - middle);
+    const std::size_t value = std::min(middle + 1, end);
+    variables[input.substr(at, middle - at)] = input.substr(value, end - value);
     at = end + 1;
   }
   const auto found = parallel::rank_environment([&](std::string_view name) -> const char* {
