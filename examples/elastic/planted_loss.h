@@ -4,8 +4,9 @@
 #pragma once
 
 #include <atomic>
+#include <csignal>
 
-#include "parallel/transports/transport.h"
+#include "parallel/transports/launch.h"
 
 namespace plangrad::parallel {
 
@@ -35,8 +36,15 @@ class PlantedLoss : public Transport {
   void prepare(const Connections& connections) override { inner_.prepare(connections); }
   void wait(double seconds) override { inner_.wait(seconds); }
   void wake() override { inner_.wake(); }
+  /// A thread can't be killed, so its rank throws; a process can.
   /// throws: RankLost, once, if the rank is lost
-  void publish(Position position) override;
+  void publish(Position position) override {
+    if (due_.exchange(false)) {
+      if (whole_process_) std::raise(SIGKILL);
+      throw RankLost("is lost, as --lose asks");
+    }
+    inner_.publish(position);
+  }
   Position position(int rank) const override { return inner_.position(rank); }
   double silence(int rank) const override { return inner_.silence(rank); }
   void fail(const std::string& what) override { inner_.fail(what); }

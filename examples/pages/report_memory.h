@@ -1,6 +1,7 @@
-// What a report tells of memory: each rank's peak by category, its bytes over time, and what its
-// state would take at every level of ZeRO.
-// Not here: the meter (autograd/device.h), pictures (drawing/). Chapters 06 and 09.
+// What a report tells of bytes. Memory: each rank's peak by category, its bytes over time, and what
+// its state would take at every level of ZeRO. Messages: bytes by kind and rank, beside those of
+// the same values in f32 without a codec, and over time. Not here: the meter (autograd/device.h), the
+// run's totals (observers/run_record.h), pictures (drawing/). Chapters 06, 09 and 10.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,9 +9,21 @@
 
 #include "parallel/drawing/draw.h"
 #include "parallel/engine/training.h"
+#include "parallel/plan/timeline.h"
 #include "parallel/verifier/verify.h"
 
 namespace plangrad::parallel {
+
+/// The bytes that a record's rank would have sent if the value were in f32 and no codec encoded it.
+/// Empty messages and norms stay as they are.
+///   elements: of each stage (stage_elements)
+double bytes_in_f32(const Record& record, const Plan& plan, const Training& training,
+                    const std::vector<std::int64_t>& elements);
+
+/// {"kinds", "sent", "f32": bytes of an update by kind, "ranks": of an update by kind for each
+/// rank, "flow": {"seconds" of a slot, "slots": bytes by kind that all ranks begin to send in
+/// each}, "largest_burst" (bytes), "burst_seconds"}
+nlohmann::json wire_json(const Plan& plan, const Timeline& measured, const Training& training);
 
 /// {"categories", "peaks": a list for each rank of the bytes by category when the rank held the
 /// most, "unit" (bytes), "lines": for each of `shown` ranks and each category the most bytes in

@@ -9,9 +9,7 @@
 #include "examples/pages/breakdown_words.h"
 #include "examples/pages/metrics_table.h"
 #include "examples/pages/report_cells.h"
-#include "examples/pages/report_late.h"
 #include "examples/pages/report_memory.h"
-#include "examples/pages/report_wire.h"
 #include "parallel/verifier/verify.h"
 
 namespace plangrad::parallel {

@@ -172,7 +172,8 @@ void Profile::ended(Lead& lead) {
   if (lead.steps() == lead.first()) return;
   const std::vector<RankProfile> ranks = ask(lead);
   lead.summary()["profile"] = profile_json(ranks);
-  lead.say(profile_table(ranks));
+  std::istringstream table(profile_table(ranks));
+  for (std::string line; std::getline(table, line);) lead.say(line);
 }
 
 }  // namespace plangrad::examples

@@ -1,5 +1,5 @@
 // Profile: what --profile tells: where an update's time went, kernel by kernel, beside what the
-// machine could do. Not here: counting (kernel_profile.h); what ranks wait for
+// machine could do. Not here: counting (profiled_device.h); what ranks wait for
 // (simulation/breakdown.h). Chapter 03.
 #pragma once
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "autograd/backend.h"
-#include "examples/profile/kernel_profile.h"
+#include "examples/profile/profiled_device.h"
 
 namespace plangrad::autograd {
 

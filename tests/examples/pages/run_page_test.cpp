@@ -4,11 +4,10 @@
 
 #include <sched.h>
 
-#include "examples/pages/report_late.h"
+#include "examples/pages/report_cells.h"
 #include "examples/pages/report_memory.h"
 #include "examples/pages/report_page.h"
 #include "examples/pages/report_window.h"
-#include "examples/pages/report_wire.h"
 #include "nn/checkpoint/file.h"
 #include "nn/models/gpt.h"
 #include "parallel/simulation/simulate.h"
