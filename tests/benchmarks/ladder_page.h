@@ -213,7 +213,9 @@ inline std::string table_of(const Page& page, const PageLadder& ladder) {
 /// The whole page, in HTML.
 inline std::string html_of(const Page& page, const DataSheet& sheet) {
   std::string s = fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta name=\"viewport\" "
+      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta http-equiv="
+      "\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
+      "'unsafe-inline'\">\n<meta name=\"viewport\" "
       "content=\"width=device-width, initial-scale=1\">\n<title>The ladders under a "
       "roofline</title>\n<style>{}{}</style></head><body><main>\n"
       "<h1>The ladders under the roofline of an {}</h1>\n<p class=\"remark\">{}</p>\n",

@@ -17,6 +17,7 @@ from pages import PAINTED, Checks, skip_without_chromium  # noqa: E402
 
 MODEL = "--layers 2 --heads 2 --width 16 --context 16 --vocab chars".split()
 PIPELINE = "--ranks 2 --stages 2 --microbatches 2 --batch 4 --steps 6 --profile".split()
+PIPELINE += ["--note", "<!--<script>"]  # as if a script began within the page's data
 MANY = ("--schedule data --ranks 40 --batch 40 --steps 9 --stop-after 8 --codec quantize:4 "
         "--prune 0.5 --prune-after 5 --samo").split()
 

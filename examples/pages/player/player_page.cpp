@@ -7,6 +7,7 @@
 
 #include "autograd/error.h"
 #include "examples/pages/machine_texts.h"
+#include "examples/pages/page_text.h"
 #include "examples/pages/player/player_facts.h"
 #include "examples/pages/player/player_parts.h"
 #include "examples/pages/player/request.h"
@@ -17,13 +18,6 @@
 
 namespace plangrad::parallel {
 namespace {
-
-/// JSON within a page's script: no part of it may look like the script's end.
-std::string in_script(std::string json) {
-  for (std::size_t at = 0; (at = json.find("</", at)) != std::string::npos; at += 3)
-    json.insert(at + 1, "\\");
-  return json;
-}
 
 /// An example of each operation: {text, words}.
 nlohmann::json examples_of_operations() {
@@ -66,13 +60,11 @@ std::string player_page(const std::vector<PlayerPlan>& plans) {
       "],\"schedules\":" + list_of_schedules().dump() + ",\"fields\":" + list_of_fields().dump() +
       ",\"operations\":" + examples_of_operations().dump() +
       ",\"machines\":" + list_of_machines().dump() + ",\"models\":" + list_of_models().dump() + "}";
-  std::string page =
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<title>plangrad: plan player</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>\n" +
-      palette_css() + player_style + "</style></head>\n<body>\n" + player_body +
-      "<script type=\"application/json\" id=\"plans\">" + in_script(std::move(data)) +
-      "</script>\n";
+  std::string page = page_head("plangrad: plan player", palette_css() + player_style,
+                               " 'wasm-unsafe-eval'; worker-src blob:") +
+                     "<body>\n<link rel=\"icon\" href=\"data:,\">\n" + player_body +
+                     "<script type=\"application/json\" id=\"plans\">" + json_in_page(data) +
+                     "</script>\n";
   page += "<script type=\"text/plain\" id=\"module\">" + std::string(player_module) + "</script>\n";
   page += script(timeline_script) + script(player_script);
   return page + "</body></html>\n";

@@ -6,7 +6,9 @@
 #include <set>
 
 #include "autograd/error.h"
+#include "examples/pages/page_text.h"
 #include "examples/pages/player/player_facts.h"
+#include "examples/pages/report_page.h"
 #include "tests/catch.h"
 
 namespace plangrad::parallel {
@@ -54,11 +56,23 @@ TEST_CASE("player page: it needs no network, and all that its scripts look up is
 }
 
 TEST_CASE("player page: a plan's name can't end the script that holds it") {
-  const std::string request =
-      R"({"plan":"stages 1 per_step 1 steps 1\n0F0v0 0B0v0 0Sv1\n","title":"</script><b>"})";
+  const std::string request = R"({"plan":"stages 1 per_step 1 steps 1\n0F0v0 0B0v0 0Sv1\n",)"
+                              R"("title":"<!--<script></script>"})";
   const std::string page = player_page({plan_for(request)});
-  CHECK_THAT(page, !Contains("</script><b>"));
-  CHECK(data_of(page)["plans"][0]["answer"]["title"] == "</script><b>");
+  CHECK_THAT(page, !Contains("<!--<script>"));
+  CHECK(data_of(page)["plans"][0]["answer"]["title"] == "<!--<script></script>");
+}
+
+TEST_CASE("pages load nothing, and hold data in which no script or comment begins") {
+  const std::string data = R"({"note":"<!--<script></script>"})";
+  const std::string player = player_page({plan_for(R"({"schedule":"1f1b"})")});
+  for (const std::string& page : {run_page("<b>", data), comparison_page("<b>", data), player}) {
+    CHECK_THAT(page,
+               Contains("http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'"));
+    CHECK(page.find("Content-Security-Policy") < page.find("<style>"));
+    CHECK_THAT(page, !Contains("<!--<script>") && !Contains("<title><b>"));
+  }
+  CHECK(json_in_page(data) == R"({"note":"\u003c!--\u003cscript>\u003c/script>"})");
 }
 
 TEST_CASE("player page: other pages can have its timeline") {
