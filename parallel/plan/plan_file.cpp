@@ -132,12 +132,12 @@ Plan parse(const std::string& text_form) {
 }
 
 Plan parse(std::istream& in) {
-  constexpr std::size_t most_ranks = 1 << 20;
+  constexpr int most_lines = 1 << 20;  // a text may be endless, and have no row
   Plan plan;
   bool has_header = false;
   int number = 0;
   for (std::string line; std::getline(in, line);) {
-    ++number;
+    PG_CHECK(++number <= most_lines, "plan: it has more than ", most_lines, " lines");
     line = line.substr(0, line.find('#'));
     if (line.find_first_not_of(" \t\r") == line.npos) continue;
     try {
@@ -145,7 +145,6 @@ Plan parse(std::istream& in) {
         plan = parse_header(line);
       else
         parse_row(line, plan);
-      PG_CHECK(plan.rows.size() <= most_ranks, "a plan has at most ", most_ranks, " ranks");
     } catch (const Error& error) {
       throw Error(text("plan, line ", number, ": ", error.what()));
     }
