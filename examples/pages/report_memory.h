@@ -1,7 +1,7 @@
 // What a report tells of bytes. Memory: each rank's peak by category, its bytes over time, and what
 // its state would take at every level of ZeRO. Messages: bytes by kind and rank, beside those of
-// the same values in f32 without a codec, and over time. Not here: the meter (autograd/device.h), the
-// run's totals (observers/run_record.h), pictures (drawing/). Chapters 06, 09 and 10.
+// the same values in f32 without a codec, and over time. Not here: the meter (autograd/device.h),
+// the run's totals (observers/run_record.h), pictures (drawing/). Chapters 06, 09 and 10.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,7 +1,7 @@
 // A device that computes as another one does, and counts its kernels. A device without a profile
 // costs nothing: it has no such wrapper around it. KernelProfile: what kernels took while a rank
-// trained, by kind: calls, seconds, work. The time of a rank is that in kernels and the rest, so the
-// parts add up to the whole.
+// trained, by kind: calls, seconds, work. The time of a rank is that in kernels and the rest, so
+// the parts add up to the whole.
 // Not here: devices whose kernels run on while the host continues: their times would be launches';
 // which kernel does what work (autograd/kernel_work.h), and tables (profile.h).
 // Chapter 03; Williams, Waterman and Patterson 2009, "Roofline".
