@@ -14,9 +14,9 @@
 namespace plangrad::parallel {
 namespace {
 
-class Testimony {
+class ChecksumsOfRank {
  public:
-  Testimony(Engine& engine, const Plan& like, Batches& batches, int micro)
+  ChecksumsOfRank(Engine& engine, const Plan& like, Batches& batches, int micro)
       : engine_(engine),
         training_(engine.training()),
         transport_(engine.transport()),
@@ -24,12 +24,12 @@ class Testimony {
         micro_(micro),
         holders_(holders(like)) {}
 
-  std::vector<Witness> all() {
+  std::vector<Checksum> all() {
     const int tied = training_.stages();
     if (training_.shared.stages.size() > 0 && holds(tied)) shared_ = whole_weights(tied);
-    for (int stage = 0; stage < tied; ++stage) testify_of(stage);
+    for (int stage = 0; stage < tied; ++stage) add_stage(stage);
     exchange_messages();
-    return std::move(witnesses_);
+    return std::move(checksums_);
   }
 
  private:
@@ -51,7 +51,7 @@ class Testimony {
     return all;
   }
 
-  void testify_of(int stage) {
+  void add_stage(int stage) {
     const std::vector<int>& ranks = holders_.at(stage);
     const int rank = transport_.rank(), size = transport_.size();
     const int keeper = ranks.front(), next = (keeper + 1) % size;
@@ -65,7 +65,7 @@ class Testimony {
       weights = whole_weights(stage);
       if (reads_shared) shared = shared_;
       runner.read_as(form.read());
-      witnesses_.push_back({stage, "weights", checksum_of(weights)});
+      checksums_.push_back({stage, "weights", checksum_of(weights)});
       if (lends) {
         lends = !form.prunes();
         pass(next, true, flag_of(lends));
@@ -84,7 +84,7 @@ class Testimony {
         shared = empty({training_.shared.parameters.numel()}, training_.dtype, engine_.device());
         pass(keeper, false, shared);
       }
-      witnesses_.push_back({stage, "weights", checksum_of(weights)});
+      checksums_.push_back({stage, "weights", checksum_of(weights)});
       compute(stage, runner, weights, shared);
     }
   }
@@ -114,12 +114,12 @@ class Testimony {
       gradients = checksum_of(dx, gradients);
     };
     const Tensor y = runner.forward(micro_, inputs);
-    witnesses_.push_back({stage, last ? "loss" : "activations", checksum_of(y)});
+    checksums_.push_back({stage, last ? "loss" : "activations", checksum_of(y)});
     const Tensor dy = last ? Tensor() : drawn(y.shape(), "gradients that enter stage ", stage);
     const Tensor dx = runner.backward(micro_, dy, Value::none, weights, shared);
-    witnesses_.push_back({stage, "gradients of the weights", gradients});
+    checksums_.push_back({stage, "gradients of the weights", gradients});
     if (dx.defined())
-      witnesses_.push_back({stage, "gradients of the activations", checksum_of(dx)});
+      checksums_.push_back({stage, "gradients of the activations", checksum_of(dx)});
   }
 
   /// Sends a tensor, or receives it, as a plan's messages are sent.
@@ -137,14 +137,14 @@ class Testimony {
     const int next = (rank + 1) % size, before = (rank + size - 1) % size;
     const Tensor sent = drawn({1 << 14}, "message ", rank);
     const Tensor received = empty_like(sent);
-    auto testify_to = [&](int from, const Tensor& x) {
-      witnesses_.push_back(
+    auto add = [&](int from, const Tensor& x) {
+      checksums_.push_back(
           {-1, text("message of rank ", from, " to rank ", (from + 1) % size), checksum_of(x)});
     };
     for (const bool sends : {rank % 2 == 0, rank % 2 != 0})
       pass(sends ? next : before, sends, sends ? sent : received);
-    testify_to(rank, sent);
-    testify_to(before, received);
+    add(rank, sent);
+    add(before, received);
   }
 
   Engine& engine_;
@@ -154,7 +154,7 @@ class Testimony {
   const int micro_;
   const std::vector<std::vector<int>> holders_;
   Tensor shared_;
-  std::vector<Witness> witnesses_;
+  std::vector<Checksum> checksums_;
 };
 
 std::string names_of(const std::set<int>& ranks) {
@@ -164,7 +164,7 @@ std::string names_of(const std::set<int>& ranks) {
 }
 
 /// `alike`: whether the suspects have seen the same; else one of them is right.
-std::string accusation(const Witness& thing, const std::set<int>& suspects, bool alike) {
+std::string difference(const Checksum& thing, const std::set<int>& suspects, bool alike) {
   const std::string names = names_of(suspects);
   if (thing.stage < 0) return "the " + thing.what + " changed on its way";
   const std::string what = text(thing.what, " of stage ", thing.stage);
@@ -175,22 +175,22 @@ std::string accusation(const Witness& thing, const std::set<int>& suspects, bool
 
 }  // namespace
 
-std::vector<Witness> testify(Engine& engine, const Plan& like, Batches& batches, int micro) {
-  return Testimony(engine, like, batches, micro).all();
+std::vector<Checksum> checksums_of(Engine& engine, const Plan& like, Batches& batches, int micro) {
+  return ChecksumsOfRank(engine, like, batches, micro).all();
 }
 
-void check_witnesses(const std::vector<std::vector<Witness>>& ranks, const std::string& when) {
+void compare_checksums(const std::vector<std::vector<Checksum>>& ranks, const std::string& when) {
   struct Seen {
     std::map<std::uint32_t, std::multiset<int>> by;  // who saw which checksum
   };
-  std::vector<std::pair<const Witness*, Seen>> things;  // in the order of the first that tells
+  std::vector<std::pair<const Checksum*, Seen>> things;  // in the order of the first that has them
   for (int rank = 0; rank < static_cast<int>(ranks.size()); ++rank)
-    for (const Witness& witness : ranks[rank]) {
+    for (const Checksum& checksum : ranks[rank]) {
       auto known = std::ranges::find_if(things, [&](const auto& thing) {
-        return thing.first->stage == witness.stage && thing.first->what == witness.what;
+        return thing.first->stage == checksum.stage && thing.first->what == checksum.what;
       });
-      if (known == things.end()) known = things.insert(known, {&witness, {}});
-      known->second.by[witness.checksum].insert(rank);
+      if (known == things.end()) known = things.insert(known, {&checksum, {}});
+      known->second.by[checksum.checksum].insert(rank);
     }
   for (const auto& [thing, seen] : things) {
     if (seen.by.size() == 1) continue;
@@ -203,20 +203,20 @@ void check_witnesses(const std::vector<std::vector<Witness>>& ranks, const std::
     for (const auto& [checksum, who] : seen.by)
       if (2 * most <= all || who.size() < most) suspects.insert(who.begin(), who.end());
     throw WrongState(text("--check: a silent error ", when, ": ",
-                          accusation(*thing, suspects, 2 * most > all),
+                          difference(*thing, suspects, 2 * most > all),
                           ". A processor, a memory or a network is at fault; resume the last ",
                           "checkpoint, without that machine"));
   }
 }
 
-std::vector<Witness> SilentErrors::carry_out(SessionRank& rank, const Nothing&) {
+std::vector<Checksum> SilentErrors::carry_out(SessionRank& rank, const Nothing&) {
   const Plan plan = rank.plan_at_work();
-  return testify(rank.engine(), plan, rank.data().training(), rank.steps() * plan.per_step);
+  return checksums_of(rank.engine(), plan, rank.data().training(), rank.steps() * plan.per_step);
 }
 
 void SilentErrors::plan_ended(Lead& lead, const PlanEnd& plan) {
   if (!is_due(every_, plan.before, plan.done)) return;
-  check_witnesses(ask(lead), text("after update ", plan.done));
+  compare_checksums(ask(lead), text("after update ", plan.done));
   ++times_;
 }
 

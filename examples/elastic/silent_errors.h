@@ -10,7 +10,7 @@
 namespace plangrad::parallel {
 
 /// The checksum of something that several ranks must have alike.
-struct Witness {
+struct Checksum {
   int stage = 0;  ///< of the weights; -1: a message between ranks
   std::string what;
   std::uint32_t checksum = 0;
@@ -23,14 +23,14 @@ struct Witness {
 /// are pruned, twice by that rank. Then each rank sends the next one a message. Changes nothing.
 /// All ranks call it together, between plans.
 ///   like: a plan of the run; micro: a microbatch of a later update
-std::vector<Witness> testify(Engine& engine, const Plan& like, Batches& batches, int micro);
+std::vector<Checksum> checksums_of(Engine& engine, const Plan& like, Batches& batches, int micro);
 
-/// throws: Error that names ranks, stage and what differs, if two witnesses of the same thing do:
+/// throws: Error that names ranks, stage and what differs, if two of the same thing differ:
 ///         the ranks in the minority, or if there is none, all that saw it
-///   ranks: testify's results; when: "after update 40"
-void check_witnesses(const std::vector<std::vector<Witness>>& ranks, const std::string& when);
+///   ranks: checksums_of's results; when: "after update 40"
+void compare_checksums(const std::vector<std::vector<Checksum>>& ranks, const std::string& when);
 
-class SilentErrors : public AskingObserver<Nothing, std::vector<Witness>> {
+class SilentErrors : public AskingObserver<Nothing, std::vector<Checksum>> {
  public:
   /// every: updates; 0: never
   explicit SilentErrors(int every) : every_(every) {}
@@ -40,7 +40,7 @@ class SilentErrors : public AskingObserver<Nothing, std::vector<Witness>> {
   void ended(Lead& lead) override;
 
  private:
-  std::vector<Witness> carry_out(SessionRank& rank, const Nothing&) override;
+  std::vector<Checksum> carry_out(SessionRank& rank, const Nothing&) override;
 
   const int every_;
   int times_ = 0;

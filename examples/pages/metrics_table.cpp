@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 
 #include "nn/checkpoint/file.h"
 
@@ -28,14 +27,6 @@ void MetricsTable::add(const json& line) {
 std::size_t MetricsTable::updates() const {
   const auto steps = updates_.find("step");
   return steps == updates_.end() ? 0 : steps->second.size();
-}
-
-double MetricsTable::sum(const std::string& column) const {
-  const auto found = updates_.find(column);
-  if (found == updates_.end()) return 0;
-  double sum = 0;
-  for (double value : found->second) sum += value;
-  return sum;
 }
 
 namespace {

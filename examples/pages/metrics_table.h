@@ -2,7 +2,6 @@
 // Not here: who writes them (RunLog). Chapter 06.
 #pragma once
 
-#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -25,8 +24,6 @@ class MetricsTable {
   nlohmann::json columns(std::size_t points) const;
 
   std::size_t updates() const;
-  /// The sum of a column, such as "seconds"; 0 if there is none.
-  double sum(const std::string& column) const;
 
  private:
   nlohmann::json histogram() const;

@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "examples/programs/plan_costs.h"
 #include "examples/programs/plan_flags.h"

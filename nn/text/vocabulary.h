@@ -20,7 +20,6 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
-#include <unordered_map>
 
 #include "autograd/random.h"
 

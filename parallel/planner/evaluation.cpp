@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <future>
-#include <limits>
 #include <numeric>
 
 #include "parallel/engine/training.h"
@@ -139,14 +138,18 @@ std::vector<Evaluation::Run> Evaluation::runs(const Candidate& candidate,
                                               const std::vector<Length>& lengths,
                                               const Costs& costs, bool whole) {
   constexpr std::size_t most_cells = 1 << 23;
-  if (cells_ > most_cells) simulations_.clear(), cells_ = 0;
+  if (cells_ > most_cells) {
+    simulations_.clear();
+    cells_ = 0;
+  }
   const bool is_kept = !whole && find_schedule(candidate.schedule).has_order;
   Layout one = candidate.layout;
   one.recompute = one.recompute && one.stages > 1;
   one.tied = stages(candidate).costs.training.shared.parameters.size() > 0;
   std::vector<std::future<Run>> under_way;
   for (const Length& length : lengths) {
-    one.microbatches = length.microbatches, one.steps = length.steps;
+    one.microbatches = length.microbatches;
+    one.steps = length.steps;
     std::shared_ptr<const Simulation>* known =
         is_kept ? &simulations_[{candidate.schedule, one.stages, one.depth(), one.microbatches,
                                  one.steps, one.zero, one.recompute, one.width > 1}]

@@ -42,9 +42,9 @@ struct Layout {
   Setting setting = Setting::data;  ///< cyclic; as many microbatches as stages
   int gap = 2;  ///< cyclic, data and zero: stages between consecutive microbatches. 3 suits
                 ///< backwards that take twice as long as forwards
-  int in_flight =
-      0;  ///< message-driven, recycle: microbatches that a rank may have between their forward
-          ///< and their backward; 0: as many as stages
+  /// message-driven, recycle: microbatches that a rank may have between their forward and their
+  /// backward; 0: as many as stages
+  int in_flight = 0;
   int drift = 0;   ///< paci: the most that a backward's weights may be newer than its forward's;
                    ///< 0: as much as a full pipeline needs
   int chunks = 0;  ///< stages that a rank holds; 0: as many as the schedule usually has

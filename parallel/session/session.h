@@ -79,7 +79,7 @@ struct Lengths {
   int fitted(int wanted, int left) const;
 };
 
-/// Ranks that are threads share it: the first one that asks for a plan makes it, the others wait
+/// The plans of a process. Ranks that are threads share them: the first one that asks for a plan makes it, the others wait
 /// and get the same. The last few plans are kept.
 class Plans {
  public:
@@ -134,6 +134,8 @@ class Plans {
   std::deque<std::pair<Key, Shared>> recent_;
 };
 
+/// The updates after which a plan must end: where a checkpoint is saved, an observer wants it, or
+/// the session ends.
 class Borders {
  public:
   /// `first`: updates that were made before this session. `observers` must outlive it.

@@ -62,10 +62,10 @@ enum class Fault { none, weights, forward, backward, message };
 
 /// Returns the error that ranks with this fault report; empty if they find nothing.
 std::string said_of(Fault fault, const std::string& schedule, const Layout& layout) {
-  std::vector<std::vector<Witness>> witnesses(make_plan(schedule, layout).ranks());
+  std::vector<std::vector<Checksum>> checksums(make_plan(schedule, layout).ranks());
   Training training(gpt(small_gpt(layout.tied)), layout.stages);
   training.clip = 0;
-  run_ranks(static_cast<int>(witnesses.size()), [&](Transport& sound) {
+  run_ranks(static_cast<int>(checksums.size()), [&](Transport& sound) {
     set_compute_threads(1);
     const bool has_fault = sound.rank() == 1;
     FaultyTransport bad(sound);
@@ -81,10 +81,10 @@ std::string said_of(Fault fault, const std::string& schedule, const Layout& layo
       flip(store.versions().at(store.newest()).raw());
     }
     SmallBatches batches(small_gpt(layout.tied));
-    witnesses[transport.rank()] = testify(engine, plan, batches, 0);
+    checksums[transport.rank()] = checksums_of(engine, plan, batches, 0);
   });
   try {
-    check_witnesses(witnesses, "after update 8");
+    compare_checksums(checksums, "after update 8");
     return "";
   } catch (const Error& error) {
     return error.what();
