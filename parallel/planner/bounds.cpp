@@ -79,8 +79,8 @@ double Evaluation::bound(const Candidate& candidate, std::vector<double> message
       most = std::max(most, before[first] + work + after[first] +
                                 std::max(renew(0), is_tied && !overlaps ? renew(last + 1) : 0));
   }
-  // In place, the last stage's backwards wait for the tied sum of the update before, for which stage
-  // 0 has that update's last backward.
+  // In place, the last stage's backwards wait for the tied sum of the update before, and that for
+  // the update's last backward on stage 0.
   if (drifts && is_tied)
     most = std::max(most, passes * seconds[last].backward + after[last] + renew(last + 1));
   return most;

@@ -79,8 +79,8 @@ struct Lengths {
   int fitted(int wanted, int left) const;
 };
 
-/// The plans of a process. Ranks that are threads share them: the first one that asks for a plan makes it, the others wait
-/// and get the same. The last few plans are kept.
+/// The last few plans of a process. Ranks that are threads share them: the first one that asks for
+/// a plan makes it, the others wait and get the same.
 class Plans {
  public:
   using Shared = std::shared_ptr<const VerifiedPlan>;
