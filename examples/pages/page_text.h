@@ -21,9 +21,8 @@ inline std::string json_in_page(const std::string& json) {
 inline std::string page_head(const std::string& title, const std::string& style,
                              const std::string& scripts = "") {
   return "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src "
-         "data:; "
-         "style-src 'unsafe-inline'; script-src 'unsafe-inline'" +
+         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+         "img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'" +
          scripts +
          "\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
          escape(title) + "</title>\n<style>\n" + style + "</style>\n</head>\n";
