@@ -227,8 +227,8 @@ int number(const Variable& variable, const char* name) {
   int result = 0;
   const char* end = value + std::strlen(value);
   auto [stop, error] = std::from_chars(value, end, result);
-  PG_CHECK(error == std::errc() && stop == end && stop != value, "environment variable ", name,
-           " is '", value, "'; expected a number");
+  PG_CHECK(error == std::errc() && stop == end && stop != value && result >= -1,
+           "environment variable ", name, " is '", value, "'; expected a number");
   return result;
 }
 

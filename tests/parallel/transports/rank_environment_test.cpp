@@ -81,4 +81,6 @@ TEST_CASE("rank environment: values that cannot be", "[rank_environment]") {
   CHECK_THROWS_WITH(
       found({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "2"}, {"LOCAL_WORLD_SIZE", "2"}}),
       Contains("LOCAL_RANK=2 and LOCAL_WORLD_SIZE=2"));
+  CHECK_THROWS_WITH(found({{"PMI_RANK", "1"}, {"PMI_SIZE", "4"}, {"MPI_LOCALRANKID", "-2"}}),
+                    Contains("MPI_LOCALRANKID is '-2'"));
 }
