@@ -10,8 +10,9 @@ namespace {
 /// Microbatches go in rounds of D, or a few more: all of a round through a rank's first stage, then
 /// all through its second one, and so on; backwards likewise, from its last stage to its first.
 Plan interleaved(const Layout& layout) {
-  const int depth = layout.depth(), chunks = layout.chunks, count = layout.microbatches;
-  const int rounds = std::max(1, count / depth), longest = (count + rounds - 1) / rounds;
+  const int depth = layout.depth(), chunks = layout.chunks;
+  const std::int64_t count = layout.microbatches, rounds = std::max<std::int64_t>(1, count / depth);
+  const int longest = static_cast<int>((count + rounds - 1) / rounds);
   return pipeline_plan(layout, {/*keep*/ 1}, [&](Row& row, int replica, int rank) {
     const std::vector<int> stages = layout.stages_of(rank);
     const int ahead = (chunks > 1 ? 2 : 1) * (depth - 1 - rank) + (chunks - 1) * longest;
@@ -20,7 +21,7 @@ Plan interleaved(const Layout& layout) {
       Row forwards, backwards;
       for (int round = 0; round < rounds; ++round)
         for (int chunk = 0; chunk < chunks; ++chunk)
-          for (int i = count * round / rounds; i < count * (round + 1) / rounds; ++i) {
+          for (auto i = count * round / rounds; i < count * (round + 1) / rounds; ++i) {
             forwards.push_back(forward(stages[chunk], micros[i], step));
             backwards.push_back(backward(stages[chunks - 1 - chunk], micros[i], step));
           }

@@ -221,3 +221,8 @@ TEST_CASE("schedules: computations that wait for each other are refused", "[sche
   CHECK_THROWS_WITH(lower(plan),
                     Contains("wait for each other: rank 0 is at 0B0v0, which needs the gradient"));
 }
+
+TEST_CASE("microbatches of an interleaved plan are counted beyond an int's products") {
+  const Plan plan = make_plan("interleaved", {.stages = 2, .microbatches = 47'000, .chunks = 2});
+  CHECK(std::ranges::count_if(plan.rows[0], begins_pass) == 2 * 47'000);
+}
