@@ -4,7 +4,6 @@
 #include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "examples/programs/program.h"
@@ -20,8 +19,9 @@ using namespace plangrad::examples;
 using nlohmann::json;
 namespace fs = std::filesystem;
 using plangrad::autograd::text;
+using plangrad::parallel::bytes_text;
 
-std::string bytes_in_words(double bytes) { return plangrad::parallel::bytes_text(bytes); }
+void print_line(const std::string& line) { tell(line, std::cout); }
 
 /// Opens the newest checkpoint of a run's folder, damaged tensors or not.
 Checkpoint newest(const fs::path& run) {
@@ -57,38 +57,48 @@ bool verify(const fs::path& folder, const std::string& manifest) {
     double bytes = 0;
     for (const auto& [name, entry] : tensors_of(checkpoint))
       bytes += static_cast<double>(entry.size);
-    std::cout << text(manifest, ": update ", checkpoint.step(),
-                      checkpoint.has_checksums()
-                          ? ": intact: "
-                          : ": complete, but without checksums, so damage would not be found: ",
-                      tensors_of(checkpoint).size(), " tensors in ", checkpoint.files().size(),
-                      " files, ", bytes_in_words(bytes), '\n');
+    print_line(text(manifest, ": update ", checkpoint.step(),
+                    checkpoint.has_checksums()
+                        ? ": intact: "
+                        : ": complete, but without checksums, so damage would not be found: ",
+                    tensors_of(checkpoint).size(), " tensors in ", checkpoint.files().size(),
+                    " files, ", bytes_text(bytes)));
     return true;
   } catch (const Error& error) {
     if (bytes_of(folder / manifest) != before) return verify(folder, manifest);
     std::error_code ignored;
     if (before.empty() && !fs::exists(folder / manifest, ignored)) {
-      std::cout << manifest << ": removed meanwhile, by a run that saves here\n";
+      print_line(manifest + ": removed meanwhile, by a run that saves here");
       return true;
     }
     const bool is_damaged = !dynamic_cast<const plangrad::nn::NewerFormat*>(&error) &&
                             !dynamic_cast<const plangrad::nn::Unreadable*>(&error);
-    std::cout << printable(
-                     text(manifest, is_damaged ? ": DAMAGED: " : ": NOT READ: ", error.what()))
-              << '\n';
+    print_line(text(manifest, is_damaged ? ": DAMAGED: " : ": NOT READ: ", error.what()));
     return false;
   }
 }
 
-/// Reads all bytes of each checkpoint in a folder. Returns whether all are intact.
+/// Reads all bytes of an export, if the folder is one. Returns whether they are intact.
+bool verify_export(const fs::path& folder, const std::string& name) {
+  const std::optional<std::string> damage = export_damage(folder, /*all*/ true);
+  if (!damage && fs::exists(folder / "model.safetensors"))
+    print_line(name + ": without checksums, so damage would not be found");
+  else if (damage)
+    print_line(name + (damage->empty() ? ": intact" : ": DAMAGED: " + *damage));
+  return damage.value_or("").empty();
+}
+
+/// Reads all bytes of each checkpoint in a folder, and of the export beside it. Returns whether all
+/// are intact.
 bool verify(const fs::path& run) {
   const fs::path folder = checkpoint_of(run);
   const std::vector<std::string> manifests = manifests_of(folder);
+  if (manifests.empty() && export_damage(run, true)) return verify_export(run, run.string());
   if (manifests.empty()) newest(run);  // throws, and says why
   bool intact = manifests[0] == manifest_name;
-  if (!intact) std::cout << manifest_name << ": MISSING: that of the newest checkpoint is lost\n";
+  if (!intact) print_line(text(manifest_name, ": MISSING: that of the newest checkpoint is lost"));
   for (const std::string& manifest : manifests) intact = verify(folder, manifest) && intact;
-  return intact;
+  return verify_export(export_of(folder / ".."), "huggingface") && intact;
 }
 
 /// Prints the checkpoints of a run, the newest first, without reading their tensors.
@@ -100,11 +110,10 @@ void list(const fs::path& run) {
       double bytes = 0;
       for (const plangrad::nn::CheckpointFile& file : manifest.files)
         bytes += static_cast<double>(file.bytes);
-      std::cout << text("update ", manifest.step, ": ", name, ", ", bytes_in_words(bytes), " in ",
-                        manifest.files.size(), manifest.files.size() == 1 ? " file" : " files")
-                << '\n';
+      print_line(text("update ", manifest.step, ": ", name, ", ", bytes_text(bytes), " in ",
+                      manifest.files.size(), manifest.files.size() == 1 ? " file" : " files"));
     } catch (const Error& error) {
-      std::cout << printable(text(name, ": NOT READ: ", error.what())) << '\n';
+      print_line(text(name, ": NOT READ: ", error.what()));
     }
 }
 
@@ -114,27 +123,23 @@ void show(const fs::path& run) {
   auto plain = [](const json& value) {
     return value.is_string() ? value.get<std::string>() : value.dump();
   };
-  std::ostringstream out;
-  out << "update   " << checkpoint.step() << "\nrun      " << known(checkpoint.run_id())
-      << "\nbuild    " << known(checkpoint.build()) << "\nprogram  "
-      << plain(checkpoint.run().value("program", json("not known"))) << '\n';
+  print_line(text("update   ", checkpoint.step()));
+  print_line("run      " + known(checkpoint.run_id()));
+  print_line("build    " + known(checkpoint.build()));
+  print_line("program  " + plain(checkpoint.run().value("program", json("not known"))));
   const json flags = checkpoint.run().value("flags", json::object());
   for (const auto& [name, value] : flags.items())
-    out << "flag     " << name << ' ' << plain(value) << '\n';
+    print_line(text("flag     ", name, ' ', plain(value)));
   for (const SafetensorsFile& file : checkpoint.files()) {
-    out << "file     " << fs::path(file.path()).filename().string() << '\n';
+    print_line("file     " + fs::path(file.path()).filename().string());
     for (const SafetensorsEntry& entry : file.entries())
-      out << text("tensor   ", entry.name, ' ', entry.dtype, ' ', entry.shape, ' ',
-                  bytes_in_words(static_cast<double>(entry.size)), '\n');
+      print_line(text("tensor   ", entry.name, ' ', entry.dtype, ' ', entry.shape, ' ',
+                      bytes_text(static_cast<double>(entry.size))));
   }
-  std::cout << printable(out.str());
 }
 
 void export_to(const fs::path& folder, const fs::path& run) {
-  const LoadedGpt loaded = usage([&] {
-    PG_CHECK(!fs::exists(folder), folder.string(), " is there; name a folder that is not");
-    return load_gpt(run, plangrad::autograd::cpu_device());
-  });
+  const LoadedGpt loaded = usage([&] { return load_gpt(run, plangrad::autograd::cpu_device()); });
   export_gpt(loaded, folder);
 }
 
@@ -159,7 +164,7 @@ bool diff(const fs::path& one, const fs::path& two) {
   const Checkpoint a = newest(one), b = newest(two);
   bool differ = false;
   auto say = [&](const std::string& line) {
-    std::cout << printable(line) << '\n';
+    print_line(line);
     differ = true;
   };
   if (a.step() != b.step()) say(text("update: ", a.step(), ", and ", b.step()));
@@ -200,8 +205,9 @@ int main(int argc, char** argv) {
     return added;
   };
   CLI::App* verified = command("verify",
-                               "Reads all bytes of a folder's checkpoints and compares their "
-                               "checksums; ends with status 1 if one is damaged.",
+                               "Reads all bytes of a folder's checkpoints, and of the export "
+                               "beside them, and compares their checksums; ends with status 1 if "
+                               "one is damaged.",
                                "checkpoint verify runs/mine");
   CLI::App* listed = command("list",
                              "Names the updates of a folder's checkpoints, from which train_gpt "
@@ -215,10 +221,12 @@ int main(int argc, char** argv) {
                                "checkpoint diff runs/a runs/b");
   Flags(*compared).words("OTHER", two, "", where)->required();
   CLI::App* exported = command("export",
-                               "Writes the newest intact checkpoint of a GPT into a new folder, "
+                               "Writes the newest intact checkpoint of a GPT into a folder, "
                                "for Hugging Face's from_pretrained().",
                                "checkpoint export runs/mine exported");
-  Flags(*exported).words("FOLDER", two, "", "a folder that is not there yet")->required();
+  Flags(*exported)
+      .words("FOLDER", two, "", "a folder that is new, empty or an earlier export")
+      ->required();
   return run_program(app, [&] {
     app.parse(argc, argv);
     if (app.get_subcommands().empty())

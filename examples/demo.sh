@@ -31,6 +31,7 @@ write() {
   show "$bin/sample_gpt" --from "$1" --prompt "And the king said" --tokens 60 --temperature 0.8 \
     --top-k 40 --seed 1
 }
+[[ $out == runs/demo ]] && again=--overwrite || again=  # what an earlier demo left
 mkdir -p "$out"
 
 step "A text to learn from"
@@ -41,10 +42,11 @@ if [[ -z $model ]]; then
   model=$out/gpt2
   step "A GPT-2 to begin with: 4 layers of width 128, $first_updates updates on one rank"
   head -c "$((characters / 5))" "$out/text.txt" | iconv -c -f UTF-8 -t UTF-8 >"$out/first.txt"
-  show "$bin/train_vocabulary" --data "$out/first.txt" --size 800 --out "$out/vocabulary"
+  show "$bin/train_vocabulary" --data "$out/first.txt" --size 800 --out "$out/vocabulary" \
+    $again
   show "$bin/train_gpt" --data "$out/first.txt" --vocab "$out/vocabulary/vocab.json" --layers 4 \
     --heads 4 --width 128 --context 64 --batch 8 --steps "$first_updates" --learning-rate 2e-3 \
-    --out "$out/first"
+    --out "$out/first" $again
   show "$bin/sample_gpt" --from "$out/first" --export "$model"
   ls -l "$model" | awk 'NF > 8 { printf "%12s  %s\n", $5, $9 }'
 fi
@@ -57,7 +59,7 @@ show "$bin/train_gpt" --from "$model" --data "$out/text.txt" --ranks 4 --stages 
   --data-parallel 2 --microbatches 2 --batch 8 --steps "$updates" --learning-rate 1e-3 \
   --codec quantize:4 --prune 0.8 \
   --prune-method gradual --prune-after "$((updates / 6))" --prune-every "$((updates / 6))" \
-  --prune-until "$((updates / 2))" --samo --out "$out/tuned"
+  --prune-until "$((updates / 2))" --samo --out "$out/tuned" $again
 
 step "What it writes now, with a fifth of its weights"
 write "$out/tuned"

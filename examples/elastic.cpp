@@ -45,18 +45,15 @@ void check_words(const Words& words) {
   refuse("--transport", "the ranks are processes, which send by MPI");
 }
 
-/// throws: UsageError if --out holds another run than the one that is continued
-void check_same_run(const LaunchOptions& options) {
-  const fs::path folder = options.out / "checkpoint";
+/// throws: Error if --out holds what the run would replace
+void check_folder(const LaunchOptions& options, const Words& words) {
+  plangrad::parallel::SessionScope scope;
   std::error_code ignored;
-  if (nn::manifests_of(folder).empty() || fs::equivalent(options.out, options.resume, ignored))
-    return;
-  const bool same =
-      !options.resume.empty() &&
-      nn::Checkpoint(nn::checkpoint_of(options.resume)).run_id() == nn::Checkpoint(folder).run_id();
-  if (!same)
-    throw UsageError(text("--out ", options.out.string(), " holds another run; choose another ",
-                          "folder, or continue that run with --resume ", options.out.string()));
+  scope.out = options.out;
+  scope.overwrite = std::ranges::count(words, "--overwrite") > 0;
+  if (fs::equivalent(options.out, options.resume, ignored)) return;
+  scope.resume_from(options.resume);
+  check_out(scope);
 }
 
 /// Removes a run's folder at the end if nothing is in it.
@@ -74,14 +71,11 @@ int launch(const LaunchOptions& options, const Words& words) {
   const RemoveEmpty afterwards{options.out};
   plangrad::parallel::ThreadsWorld alone(1);
   const auto claim = usage([&] {
+    check_folder(options, words);
     return std::make_unique<plangrad::parallel::FolderClaim>(alone.transport(0), options.out,
                                                              seconds);
   });
-  return usage([&] {
-           check_same_run(options);
-           return std::make_unique<Launcher>(options, words);
-         })
-      ->run();
+  return usage([&] { return std::make_unique<Launcher>(options, words); })->run();
 }
 
 }  // namespace

@@ -31,8 +31,11 @@ namespace {
 using namespace plangrad::parallel;
 using namespace plangrad::examples;
 
+/// Prints text in which others' files may be quoted.
+void print_text(const std::string& text) { std::cout << printable(text); }
+
 void print_lines(const Lines& lines) {
-  for (const auto& [name, value] : lines) std::cout << fmt::format("{:<22}{}\n", name, value);
+  for (const auto& [name, value] : lines) print_text(fmt::format("{:<22}{}\n", name, value));
 }
 
 /// Says how long the proof takes that an endless plan is right at every length.
@@ -43,7 +46,8 @@ std::string proof_line(const Plan& plan) {
   return text("# all lengths verified in ", seconds_text(taken.count()), '\n');
 }
 
-void print_json(const nlohmann::json& json) { std::cout << json.dump(2) << '\n'; }
+/// Prints JSON in ASCII, so that no terminal obeys a string in it.
+void print_json(const nlohmann::json& json) { std::cout << json.dump(2, ' ', true) << '\n'; }
 
 /// Prints the plan with its facts, or with the rule that it breaks: a wrong plan is shown, too.
 void show_json(const Plan& plan) {
@@ -124,40 +128,34 @@ void simulate_plan(const PlanRequest& request, const Plan& plan) {
 
 void write_poster(const PlanRequest& request, const CLI::App&) {
   plangrad::nn::write_file(request.out, schedule_poster(request.all));
-  std::cout << "wrote " << request.out << '\n';
+  tell("wrote " + request.out, std::cout);
 }
 
 void compare_plans(const PlanRequest& request, const CLI::App&) {
   const NamedFacts a = side_of(request, request.schedule.plan_file);
   const NamedFacts b = side_of(request, request.other);
   if (request.json) return print_json(compared_json(a, b));
-  std::cout << compared(a, b);
+  print_text(compared(a, b));
 }
 
 /// Prints a machine's text, or writes that of the machine on which this runs.
 void tell_machine(const PlanRequest& request, const CLI::App&) {
   PG_CHECK(request.machine.empty() == request.measure,
            "give a machine's name or file, or --measure");
-  if (!request.measure) {
-    std::cout << machine_text(request.machine);
-    return;
-  }
+  if (!request.measure) return print_text(machine_text(request.machine));
   const std::string stem = std::filesystem::path(request.out).stem();
   const std::string name = stem.empty() ? "measured" : stem;
   measure_machine(name, request.transport == "mpi", [&](const std::string& text) {
-    if (request.out.empty()) {
-      std::cout << text;
-      return;
-    }
+    if (request.out.empty()) return print_text(text);
     plangrad::nn::write_file(request.out, text);
-    std::cout << "wrote " << request.out << '\n';
+    tell("wrote " + request.out, std::cout);
   });
 }
 
 void search_plans(const PlanRequest& request, const CLI::App&) {
   const nlohmann::json found = request.search.run();
   if (request.json) return print_json(found);
-  std::cout << search_words(found);
+  print_text(search_words(found));
 }
 
 void list_rows(const PlanRequest& request, const CLI::App&) {
@@ -167,13 +165,13 @@ void list_rows(const PlanRequest& request, const CLI::App&) {
 void search_order(const PlanRequest& request, const CLI::App&) {
   const nlohmann::json found = request.order.found(request.costs.costs);
   if (request.json) return print_json(found);
-  std::cout << order_words(found);
+  print_text(order_words(found));
 }
 
 void place_operators(const PlanRequest& request, const CLI::App&) {
   const nlohmann::json placed = request.place.run();
   if (request.json) return print_json(placed);
-  std::cout << place_words(placed);
+  print_text(place_words(placed));
 }
 
 /// A command: what --help says of it, its flags, and what it does when they have been read.
@@ -426,7 +424,7 @@ int run_command(const PlanRequest& request, const CLI::App& typed) {
     std::ranges::find(commands(), typed.get_name(), name)->run(request, typed);
     // Standard output may be a plan or JSON.
     if (const std::string note = request.schedule.note(request.schedule.layout.clip); !note.empty())
-      std::cerr << "note: " << note << '\n';
+      tell("note: " + note);
     return 0;
   } catch (const PlanError& error) {  // the plan is wrong, the command is not
     if (!request.json) throw;

@@ -41,6 +41,8 @@ for ((i = 1; i <= $#; i++)); do
   esac
 done
 
+[[ $out != "$build/quickstart/run" ]] || flags+=(--overwrite)  # that of an earlier quickstart
+
 for folder in "$root" "$build"; do
   [[ ! -e $folder || -w $folder ]] || {
     echo "quickstart.sh: cannot write to $folder; clone plangrad to a folder of your own" >&2

@@ -28,7 +28,7 @@ int main(int argc, char** argv) {
       return parallel::compare_runs(runs).dump();
     });
     nn::write_file(out, parallel::comparison_page("Comparison of runs", data));
-    std::cout << "comparison: " << out.string() << "\n";
+    examples::tell("comparison: " + out.string(), std::cout);
     return 0;
   });
 }

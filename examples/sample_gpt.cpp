@@ -68,8 +68,8 @@ std::filesystem::path folder_to_read(const std::filesystem::path& from) {
   PG_CHECK(std::filesystem::exists(latest_run / "checkpoint"),
            "there is no run in runs/ yet: train one with train_gpt --data FILE, or name a folder ",
            "with --from DIR");
-  std::cerr << text("from ", std::filesystem::read_symlink(latest_run).string(),
-                    ", the newest run in runs/\n");
+  tell(text("from ", std::filesystem::read_symlink(latest_run).string(),
+            ", the newest run in runs/"));
   return latest_run;
 }
 
@@ -96,9 +96,10 @@ int main(int argc, char** argv) {
   flags.yes("--stop-at-end", one_text,
             "write no more once the model ends the text with the token "
             "<|endoftext|>");
-  flags.words("--export", folder, "FOLDER",
-              "instead of text, write model, configuration and tokenizer for Hugging Face; pruned "
-              "weights are written as zeros");
+  flags.words(
+      "--export", folder, "FOLDER",
+      "instead of text, write model, configuration and tokenizer for Hugging Face, into a "
+      "folder that is new, empty or an earlier export; pruned weights are written as zeros");
   add_device_flag(flags, device);
   add_examples(app, {{"Continue a sentence with the newest run", "sample_gpt --prompt 'Once upon'"},
                      {"Always take the likeliest token of a GPT-2 from Hugging Face",

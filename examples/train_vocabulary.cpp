@@ -9,18 +9,22 @@
 
 namespace {
 
+using namespace plangrad::examples;
+
 void train_vocabulary(const std::string& data, int size, const std::string& out) {
   using namespace plangrad::nn;
-  const auto [text, vocabulary] = plangrad::examples::usage([&] {
+  const auto [text, vocabulary] = usage([&] {
     std::string all = read_file(data, most::data);
-    BytePairVocabulary learned = plangrad::examples::train_byte_pairs(all, size);
+    BytePairVocabulary learned = train_byte_pairs(all, size);
     return std::pair(std::move(all), std::move(learned));
   });
   write_byte_pairs(vocabulary, out);
   double tokens = static_cast<double>(vocabulary.encode(text).size());
-  std::cout << vocabulary.size() << " tokens in " << out << "/vocab.json and " << out
-            << "/merges.txt; a token of " << data << " has "
-            << static_cast<double>(text.size()) / tokens << " bytes on average\n";
+  const double bytes = static_cast<double>(text.size());
+  tell(plangrad::autograd::text(vocabulary.size(), " tokens in ", out, "/vocab.json and ", out,
+                                "/merges.txt; a token of ", data, " has ", bytes / tokens,
+                                " bytes on average"),
+       std::cout);
 }
 
 }  // namespace
@@ -32,7 +36,8 @@ int main(int argc, char** argv) {
       "train_vocabulary");
   std::string data, out;
   int size = 0;
-  plangrad::examples::Flags flags(app);
+  bool overwrite = false;
+  Flags flags(app);
   flags.words("--data", data, "FILE", "text to learn from")->required();
   flags
       .whole("--size", size, 257,
@@ -41,12 +46,17 @@ int main(int argc, char** argv) {
       ->default_str("");
   flags.words("--out", out, "DIR", "folder for vocab.json and merges.txt, created if missing")
       ->required();
-  plangrad::examples::add_examples(
+  flags.yes("--overwrite", overwrite, "replace these two files of an earlier vocabulary there");
+  add_examples(
       app,
       {{"Learn 1,000 tokens from a text", "train_vocabulary --data my.txt --size 1000 --out v"},
        {"Train a GPT on these tokens", "train_gpt --data my.txt --vocab v/vocab.json"}});
-  return plangrad::examples::run_program(app, [&] {
+  return run_program(app, [&] {
     app.parse(argc, argv);
+    for (const char* file : {"/vocab.json", "/merges.txt"})
+      if (!overwrite && std::filesystem::exists(out + file))
+        throw UsageError(out + file + " is there: name another folder with " +
+                         "--out, or replace it with --overwrite");
     train_vocabulary(data, size, out);
     return 0;
   });

@@ -83,7 +83,7 @@ run() {  # run WHERE COMMAND [fails]
 
 # The run that the quickstart leaves.
 run quickstart "build/bin/train_gpt --data build/quickstart/corpus.txt --vocab chars --layers 1 \
-  --heads 2 --width 16 --context 64 --batch 4 --steps 3 --out build/quickstart/run"
+  --heads 2 --width 16 --context 64 --batch 4 --steps 3 --overwrite --out build/quickstart/run"
 
 count=0
 for document in "${documents[@]}"; do
@@ -100,11 +100,12 @@ for document in "${documents[@]}"; do
       *mpirun*)
         if command -v "$mpirun" >/dev/null; then
           [[ $("$mpirun" --version) != *HYDRA* ]] || command=${command/ --oversubscribe/}
-          run "$where" "${command/mpirun/$mpirun} --steps 3"
+          run "$where" "${command/mpirun/$mpirun} --steps 3 --overwrite"
         else
           echo "skipped: this machine has no mpirun"
         fi ;;
-      *train_gpt* | *train_resnet*) run "$where" "$command --steps 3" ;;
+      *train_gpt* | *train_resnet*) run "$where" "$command --steps 3 --overwrite" ;;
+      *train_vocabulary*) run "$where" "$command --overwrite" ;;  # chapters name some folders twice
       *) run "$where" "$command" ;;
     esac
   done < <(awk "$commands" "$document")

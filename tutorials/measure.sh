@@ -50,7 +50,7 @@ runs=$(mktemp -d)
 trap 'rm -rf "$runs"' EXIT
 export OMP_WAIT_POLICY=passive
 
-train() { "$train" --data "$data" --quiet --out "$runs/run" "$@"; }
+train() { "$train" --data "$data" --quiet --overwrite --out "$runs/run" "$@"; }
 value() { sed -n "s/^ *\"$1\": \([-0-9.e]*\),*$/\1/p" "$runs/run/summary.json"; }
 machine() { printf 'Measured on %s on %s cores of %s.\n\n' "$(date -I)" "$(nproc --all)" \
   "$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)"; }
@@ -228,7 +228,7 @@ on_images() {  # on_images SCHEDULE FLAGS...: a narrow ResNet on four ranks, cut
   local cut='--ranks 4'
   [[ $1 != data ]] || cut='--ranks 4 --stages 4 --data-parallel 4'
   "$train_resnet" --data fashion-mnist --width 8 --evaluate-every 0 --schedule "$1" $cut "${@:2}" \
-    --quiet --out "$runs/run"
+    --quiet --overwrite --out "$runs/run"
 }
 
 fashion() {
@@ -309,7 +309,7 @@ source tutorials/measure_pretended.sh
 source tutorials/measure_pruned.sh
 
 quickstart() {
-  examples/quickstart.sh --out "$runs/run" >"$runs/quickstart.txt"
+  examples/quickstart.sh --overwrite --out "$runs/run" >"$runs/quickstart.txt"
   shorten_quickstart "$runs/quickstart.txt" >"$runs/measured_quickstart.md"
 }
 # What the run says of itself, some of its updates, and lines with letters of the text that it writes.

@@ -46,7 +46,7 @@ pruned() {
           100 * sent[w] / sent[d] } }'
   }
   rows validation_loss train $gpt >"$runs/pruned_gpt.txt"
-  rows validation_accuracy "$train_resnet" $resnet --quiet --out "$runs/run" >"$runs/pruned_resnet.txt"
+  rows validation_accuracy "$train_resnet" $resnet --quiet --overwrite --out "$runs/run" >"$runs/pruned_resnet.txt"
   {
     machine
     echo "A GPT (4 layers, width 128) after 2000 updates in bf16 with AdamW, 2 x 2 ranks:"
@@ -91,7 +91,8 @@ pruned_speed() {
           --width $width --context 64 --dtype $dtype
       done
     done
-    take_turns 'ResNet, width 8, f32' "$train_resnet" --data fashion-mnist --width 8 --quiet --out "$runs/run"
+    take_turns 'ResNet, width 8, f32' "$train_resnet" --data fashion-mnist --width 8 --quiet --overwrite \
+      --out "$runs/run"
   } >"$runs/pruned_speed.txt"
   {
     machine

@@ -216,7 +216,7 @@ void ElasticRun::lose(const RanksLost& lost) {
   news_.push_back(text(names, lost.lost.size() == 1 ? " is" : " are", " lost in update ", update,
                        "; the run goes on after update ", saved_, ", ", again,
                        again == 1 ? " update is" : " updates are", " done again"));
-  std::cerr << lost.what() << '\n';
+  tell_lines("", lost.what());
 }
 
 /// Lets the ranks in again that are back by the border at which the session has stopped.

@@ -12,7 +12,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <iostream>
 #include <sstream>
 #include <thread>
 
@@ -101,8 +100,7 @@ Words Launcher::command(int ranks, const parallel::PlanSpec* layout) const {
 /// Runs mpirun to its end, and returns its status as a shell has it. To ranks that have not begun,
 /// which their lock of the folder shows, mpirun can't pass on that they are to save.
 int Launcher::attempt_with(int ranks, const parallel::PlanSpec* layout) {
-  if (losses_ > 0)
-    std::cerr << text("elastic: starts ", amount(ranks, "rank"), " after update ", saved_, '\n');
+  if (losses_ > 0) tell(text("elastic: starts ", amount(ranks, "rank"), " after update ", saved_));
   const fs::path lock = memory_.path() / "plangrad.lock";
   std::error_code ignored;
   fs::remove(lock, ignored);  // of ranks that were killed
@@ -175,26 +173,28 @@ void Launcher::note_loss(int status) {
   const std::string line = text("a rank is lost after update ", done(), " (status ", status,
                                 "); at most ", amount(again, "update"), " to do again");
   news_ += news_.empty() ? line : "; " + line;
-  std::cerr << "elastic: " + line + '\n';
+  tell("elastic: " + line);
 }
 
 /// Copies the last state to disk, says where the run is, and returns the status of this program.
 int Launcher::end(int status) {
   const std::string memory = memory_.path().string(), out = options_.out.string();
-  std::cerr << text("elastic: ", losses_, losses_ == 1 ? " loss" : " losses", "; at most ",
-                    repeated_, " of ", done(), " updates were done again");
+  const std::string counts =
+      text("elastic: ", losses_, losses_ == 1 ? " loss" : " losses", "; at most ", repeated_,
+           " of ", done(), " updates were done again");
   if (saved_in(memory_.path()) > 0 && !copy_.copy() && !copy_.copy()) {
-    std::cerr << text("\nelastic: the state in memory can't be copied to ", out, ": ",
-                      copy_.problem(), "\nelastic: the run stays in memory, in ", memory,
-                      "; continue it with --resume ", memory, " and another --out\n");
+    tell(counts);
+    tell(text("elastic: the state in memory can't be copied to ", out, ": ", copy_.problem()));
+    tell(text("elastic: the run stays in memory, in ", memory, "; continue it with --resume ",
+              memory, " and another --out"));
     return failed;
   }
   memory_.on_disk();
   if (options_.is_new && copy_.holds_run()) point_latest_to(options_.out);
-  std::cerr << (copy_.holds_run() ? text("; the run is in ", out, "\nelastic: read ", out,
-                                         " where ", "lines above name ", memory, ": report ", out,
-                                         "/report.html, --resume ", out, '\n')
-                                  : "; none is saved\n");
+  tell(counts + (copy_.holds_run() ? "; the run is in " + out : "; none is saved"));
+  if (copy_.holds_run())
+    tell(text("elastic: read ", out, " where lines above name ", memory, ": report ", out,
+              "/report.html, --resume ", out));
   return status;
 }
 
@@ -206,8 +206,8 @@ void Launcher::keep_aside() const {
   fs::create_directories(options_.out, problem);
   fs::copy(aside, kept, fs::copy_options::recursive | fs::copy_options::overwrite_existing,
            problem);
-  std::cerr << text("elastic: what is saved aside ", problem ? "can't be copied to " : "is in ",
-                    kept.string(), '\n');
+  tell(text("elastic: what is saved aside ", problem ? "can't be copied to " : "is in ",
+            kept.string()));
 }
 
 /// The status of this program if another start is no use, and says why: all is done, or the run
@@ -215,21 +215,21 @@ void Launcher::keep_aside() const {
 std::optional<int> Launcher::last_status(int status) const {
   if (status == misused) return misused;
   if (status == diverged) {
-    std::cerr << "elastic: the run diverged, as another start would: see the lines above\n";
+    tell("elastic: the run diverged, as another start would: see the lines above");
     keep_aside();
     return status;
   }
   if (is_complete()) {
-    std::cerr << text("elastic: the run ended with status ", status, " when all its ", steps(),
-                      " updates were saved; what follows them (validation, report, huggingface/) ",
-                      "may be missing\n");
+    tell(text("elastic: the run ended with status ", status, " when all its ", steps(),
+              " updates were saved; what follows them (validation, report, huggingface/) ",
+              "may be missing"));
     return status >= by_signal ? 0 : status;
   }
   if (can_save(status)) return {};
-  std::cerr << text("elastic: the run has made update ", done(), " and ",
-                    saved() > first_ ? text("saved none after ", saved()) : "saved none",
-                    ", so another start would lose as much: is ", options_.memory.string(),
-                    " full? See the lines above, and name a folder with room by --memory\n");
+  tell(text("elastic: the run has made update ", done(), " and ",
+            saved() > first_ ? text("saved none after ", saved()) : "saved none",
+            ", so another start would lose as much: is ", options_.memory.string(),
+            " full? See the lines above, and name a folder with room by --memory"));
   return failed;
 }
 
@@ -241,9 +241,8 @@ int Launcher::run() {
     if (status == 0 && interruptions < 2) return end(0);
     if (interruptions > 0) return end(128 + signal_number);
     if (!has_begun()) {
-      std::cerr << text("elastic: mpirun ends with status ", status,
-                        " before the first update: no ",
-                        "rank is lost, so it is not started again; see the lines above\n");
+      tell(text("elastic: mpirun ends with status ", status, " before the first update: no ",
+                "rank is lost, so it is not started again; see the lines above"));
       return status;
     }
     if (const std::optional<int> last = last_status(status)) return end(*last);
@@ -251,8 +250,8 @@ int Launcher::run() {
     copy_.copy();
     if (interruptions > 0) return end(128 + signal_number);
     if (vain_ < options_.tries) continue;
-    std::cerr << text("elastic: ", options_.tries, " times in a row a rank was lost before an ",
-                      "update was saved; see what the program says above\n");
+    tell(text("elastic: ", options_.tries, " times in a row a rank was lost before an ",
+              "update was saved; see what the program says above"));
     return end(failed);
   }
 }

@@ -193,7 +193,8 @@ std::string Rescue::save(const RescueSettings& settings, const LearningRate& rat
   const int before = newest == settings.scope.given_up ? first : newest;
   const bool aside = diverged_ && (before > 0 || first > 0);
   const fs::path to = aside ? out / "diverged" : out;
-  if (const std::string id = saved_in(to).run_id; !id.empty() && id != remains_.front().run_id)
+  const std::string id = settings.scope.overwrite && !diverged_ ? "" : saved_in(to).run_id;
+  if (!id.empty() && id != remains_.front().run_id)
     return text("the last updates are lost, as ", to.string(),
                 " holds another run, which stays; save earlier with --save-every");
   const std::string go_on =

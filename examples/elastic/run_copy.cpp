@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "examples/programs/program.h"
 #include "nn/checkpoint/checkpoint.h"
 #include "nn/checkpoint/file.h"
 #include "parallel/observers/metric_files.h"
@@ -123,8 +123,8 @@ void RunCopy::refresh() {
   if (Clock::now() <= next_) return;
   failures_ = copy() ? 0 : failures_ + 1;
   if (failures_ == told)
-    std::cerr << text("elastic: the state in memory can't be copied to ", to_.string(), ": ",
-                      problem_, "; each second it is tried again\n");
+    tell(text("elastic: the state in memory can't be copied to ", to_.string(), ": ", problem_,
+              "; each second it is tried again"));
 }
 
 bool RunCopy::copy() try {
@@ -210,9 +210,6 @@ void RunCopy::keep_before(std::int64_t step, int count) {
     }
 }
 
-namespace fs = std::filesystem;
-using autograd::text;
-
 namespace {
 
 constexpr const char* prefix = "plangrad-elastic-";
@@ -257,12 +254,10 @@ void name_left_over(const fs::path& parent, const fs::path& resumed) {
                          fs::exists(path, problem);  // not removed meanwhile
     if (!is_left) continue;
     const int saved = saved_in(path);
-    std::cerr << text("elastic: ", path,
-                      " is left of a run that was killed or could not be copied; ");
-    if (saved > 0)
-      std::cerr << text("continue it after update ", saved, " with --resume ", path,
-                        " and an --out; later ");
-    std::cerr << text("remove it with rm -r ", path, '\n');
+    const std::string go_on =
+        text("continue it after update ", saved, " with --resume ", path, " and an --out; later ");
+    tell(text("elastic: ", path, " is left of a run that was killed or could not be copied; ",
+              saved > 0 ? go_on : "", "remove it with rm -r ", path));
   }
 }
 

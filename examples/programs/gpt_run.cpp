@@ -4,6 +4,7 @@
 #include "examples/programs/gpt_run.h"
 
 #include "examples/programs/program.h"
+#include "examples/programs/run_folder.h"
 #include "nn/checkpoint/gpt_files.h"
 
 namespace plangrad::examples {
@@ -102,6 +103,8 @@ void GptRun::check_model() const {
 }
 
 TextData GptRun::load_data() const {
+  for (const std::filesystem::path& folder : {from, std::filesystem::path(vocabulary)})
+    check_export(folder);
   bool cut_into_characters = vocabulary.empty() && data.extension() != ".bin";
   TextData text = load_text_data(data, validation, cut_into_characters ? "chars" : vocabulary);
   if (from.empty()) return text;

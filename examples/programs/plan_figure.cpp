@@ -11,6 +11,7 @@
 #include "examples/pages/plan_facts.h"
 #include "examples/pages/player/player_facts.h"
 #include "examples/pages/player/player_page.h"
+#include "examples/programs/program.h"
 #include "nn/checkpoint/file.h"
 #include "parallel/drawing/draw.h"
 #include "parallel/drawing/figure.h"
@@ -74,7 +75,8 @@ VerifiedPlan verified_or_drawn(const PlanRequest& request, const Plan& plan) {
         is_page || (request.out.ends_with(".svg") &&
                     draw_fault(request.out, plan, error, request.costs.of(plan), request.figure));
     if (is_drawn && !request.json)
-      std::cout << "wrote " << request.out << ": what runs before the cell that breaks a rule\n";
+      tell(text("wrote ", request.out, ": what runs before the cell that breaks a rule"),
+           std::cout);
     throw;
   }
 }
@@ -115,12 +117,13 @@ void draw_plan(const PlanRequest& asked_for, const Plan& plan) {
   if (request.json) {
     nlohmann::json all = all_facts(verified, costs);
     all["file"] = request.out;
-    std::cout << all.dump(2) << '\n';
+    std::cout << all.dump(2, ' ', true) << '\n';
     return;
   }
-  std::cout << "wrote " << request.out << ": " << request.title() << ", makespan "
-            << seconds_text(timeline.makespan())
-            << (plan.is_endless() ? " of head, two bodies and tail\n" : "\n");
+  tell(text("wrote ", request.out, ": ", request.title(), ", makespan ",
+            seconds_text(timeline.makespan()),
+            plan.is_endless() ? " of head, two bodies and tail" : ""),
+       std::cout);
 }
 
 }  // namespace plangrad::examples

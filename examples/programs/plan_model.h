@@ -1,12 +1,15 @@
 // ModelFlags: the flags of `plan simulate` that name a model and say how it is trained, and the
-// memory that ranks then need. Not here: what a model costs (parallel/planner).
-// Chapter 06.
+// memory that ranks then need. RunCosts: what a finished run says of its model and of the time that
+// its computations took. Not here: what a model costs (parallel/planner), and how a run measures it
+// (parallel/observers/recording.h). Chapters 06 and 16.
 #pragma once
 
+#include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "parallel/planner/peak.h"
+#include "parallel/planner/stage_seconds.h"
 #include "parallel/schedules/layout.h"
 
 namespace CLI {
@@ -44,5 +47,21 @@ parallel::Costs with_seconds(parallel::Costs costs, const parallel::ModelCosts& 
 /// The peaks of all ranks, and what the fullest one has then: like the facts' "memory", with the
 /// cell that runs then and the bytes while a checkpoint is saved.
 nlohmann::json memory_json(const std::vector<parallel::Peak>& peaks);
+
+struct RunCosts {
+  parallel::PlannedModel model;
+  parallel::MeasuredSeconds seconds;
+  std::string dtype;
+  int batch = 1, ranks = 1;
+  std::string data;  ///< words of a command: its text, and how that is cut into tokens
+};
+
+/// Reads the folder of a run.
+/// The ranks of a plan share the cores that the run had: kernels take longer by as much as a rank
+/// has fewer of them.
+///   model: a name or a file; empty: the run's, if it is a GPT
+///   devices: the most ranks of a plan; 0: the run's
+/// throws: Error if the folder has no costs, or those of another model
+RunCosts run_costs(const std::filesystem::path& folder, const std::string& model, int devices);
 
 }  // namespace plangrad::examples

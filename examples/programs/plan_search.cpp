@@ -6,10 +6,10 @@
 
 #include <algorithm>
 
-#include "examples/programs/plan_costs.h"
 #include "examples/programs/plan_flags.h"
 #include "examples/programs/plan_machine.h"
-#include "examples/programs/plan_row.h"
+#include "examples/programs/plan_model.h"
+#include "examples/programs/plan_words.h"
 #include "examples/programs/program.h"
 #include "parallel/drawing/figure.h"
 #include "parallel/planner/search.h"

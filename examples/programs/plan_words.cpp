@@ -1,5 +1,6 @@
 // Chooses among sentences by the facts of the plan; the table of facts says which numbers are
-// compared, and how they are written. Chapter 06.
+// compared, and how they are written. Flags have the names and values that checkpoints save.
+// Chapters 06 and 16.
 #include "examples/programs/plan_words.h"
 
 #include <fmt/format.h>
@@ -12,6 +13,7 @@
 
 #include "autograd/error.h"
 #include "examples/pages/plan_facts.h"
+#include "nn/checkpoint/file.h"
 #include "parallel/schedules/schedule.h"
 
 namespace plangrad::examples {
@@ -127,7 +129,7 @@ NamedFacts side_of(const PlanRequest& request, const std::string& name) {
   one.schedule.schedule = is_schedule ? name : "";
   const parallel::VerifiedPlan verified =
       parallel::verify(is_schedule ? one.made() : read_plan(name));
-  return {is_schedule ? one.schedule.title() : name,
+  return {is_schedule ? one.schedule.title() : printable_line(name),
           parallel::all_facts(
               verified, parallel::encoded(request.costs.costs, verified.plan(), "--weight-bytes"))};
 }
@@ -153,6 +155,54 @@ json compared_json(const NamedFacts& a, const NamedFacts& b) {
   return {{"a", {{"name", a.name}, {"facts", a.facts}}},
           {"b", {{"name", b.name}, {"facts", b.facts}}},
           {"difference", difference}};
+}
+
+std::string command_of(const std::string& program, const std::vector<json>& flags) {
+  std::string command = program;
+  for (const json& each : flags)
+    for (const auto& [name, value] : each.items()) {
+      if (value == false || value == 0) continue;
+      command += ' ' + name;
+      if (value != true) command += ' ' + parallel::text_of(value);
+    }
+  return command;
+}
+
+namespace {
+
+/// Whether a search writes this flag.
+bool is_written(const std::string& name) {
+  static const std::set<std::string> others{"--layers", "--heads",    "--width", "--context",
+                                            "--untied", "--batch",    "--dtype", "--prune",
+                                            "--samo",   "--reduction"};
+  const auto has_name = [&](const parallel::SpecField* field) {
+    return field->flag_name() == name && !field->of_plans;
+  };
+  return others.contains(name) || std::ranges::any_of(parallel::spec_fields(), has_name);
+}
+
+std::vector<std::string> words_of(const json& flags) {
+  std::vector<std::string> words;
+  for (const auto& [name, value] : flags.items()) {
+    PG_CHECK(is_written(name), name, " is no flag that a search writes");
+    words.push_back(text(name, '=', parallel::text_of(value)));
+  }
+  return words;
+}
+
+}  // namespace
+
+RowWords row_words(const std::filesystem::path& file, int row, const std::string& program) try {
+  const json found = nn::read_json(file);
+  const json &rows = found.at("best"), &trains = found.at("program");
+  PG_CHECK(trains == program, "its plans are for ", trains.get<std::string>());
+  PG_CHECK(row <= std::ssize(rows), "there is no row ", row, ", it has ", rows.size());
+  return {words_of(found.at("shape")), words_of(rows.at(row - 1).at("flags"))};
+} catch (const json::exception&) {
+  throw autograd::Error(
+      text("--plan-from ", file.string(), ": this is not what plan search --json ", "prints"));
+} catch (const autograd::Error& error) {
+  throw autograd::Error(text("--plan-from ", file.string(), ": ", error.what()));
 }
 
 }  // namespace plangrad::examples

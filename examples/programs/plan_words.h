@@ -1,9 +1,10 @@
-// Facts of plans in words: sentences of what the verifier has proved of one, and a table of the
-// numbers of two, with their differences.
-// Not here: the facts themselves (examples/pages/plan_facts.h).
-// Chapter 06.
+// Plans in words: sentences of what the verifier has proved of one; a table of the numbers of two,
+// with their differences; the flags that train one that `plan search` found, as a command for
+// people, and as words that --plan-from reads. Not here: the facts (examples/pages/plan_facts.h),
+// the search (plan_search.h), and what a run makes of its flags (run_layout.h). Chapters 06 and 16.
 #pragma once
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -33,5 +34,20 @@ std::string compared(const NamedFacts& a, const NamedFacts& b);
 
 /// {"a": {name, facts}, "b": ..., "difference": {name of a number: b's minus a's}}
 nlohmann::json compared_json(const NamedFacts& a, const NamedFacts& b);
+
+/// The command that a person types: flags that are false or 0 are left out.
+///   flags: objects that map flags to values
+std::string command_of(const std::string& program, const std::vector<nlohmann::json>& flags);
+
+/// A plan that a search has found, as words of its program's command.
+struct RowWords {
+  std::vector<std::string> model;   ///< --layers=4 ...: its shape, of which costs and cuts are
+  std::vector<std::string> layout;  ///< --schedule=1f1b ..., its batch and its type
+};
+
+/// Reads a row of what `plan search --json` printed, the first one is row 1. It takes no flags but
+/// those that a search writes, as the file may be a stranger's.
+/// throws: Error if the file is none, has no such row, or is for another program
+RowWords row_words(const std::filesystem::path& file, int row, const std::string& program);
 
 }  // namespace plangrad::examples

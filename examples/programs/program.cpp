@@ -81,22 +81,13 @@ int rank_here() try {
   return 0;
 }
 
-/// The beginning of a message that is longer than any of ours: it quotes a file of megabytes.
-std::string shortened(const std::string& what) {
-  constexpr std::size_t most = 20'000;
-  if (what.size() <= most) return what;
-  return what.substr(0, most) + autograd::text(" ... and ", what.size() - most, " bytes more");
-}
-
-/// Prints one line, in one write, without characters that a terminal obeys: messages quote names of
-/// others' files.
+/// Prints an error.
 ///   shared: all ranks find it, and share the terminal. The first one tells and ends, which makes
 ///   mpirun end the others; only one that still runs two seconds later tells, too
 void print_error(const std::string& what, bool shared) {
   const int rank = shared ? rank_here() : 0;
   if (rank > 0) std::this_thread::sleep_for(std::chrono::seconds(2));
-  std::cerr << (rank > 0 ? autograd::text("error of rank ", rank, ": ") : "error: ") +
-                   printable(shortened(what)) + "\n";
+  tell_lines(rank > 0 ? autograd::text("error of rank ", rank, ": ") : "error: ", what);
 }
 
 /// Breaks text into lines of at most 100 columns, the first of which begins in column `indent`.
@@ -236,6 +227,12 @@ namespace {
 
 bool is_control(char32_t c) { return (c < 32 && c != '\n' && c != '\t') || (c >= 127 && c < 160); }
 
+/// Whether the character breaks a line as \n does, or changes the direction of what follows.
+bool turns_text(char32_t c) {
+  return c == 0x061C || c == 0x200E || c == 0x200F || (c >= 0x2028 && c <= 0x202E) ||
+         (c >= 0x2066 && c <= 0x2069);
+}
+
 /// The bytes at the end that may be the beginning of a character of up to four.
 std::size_t unfinished(std::string_view text) {
   for (std::size_t back = 1; back <= std::min<std::size_t>(3, text.size()); ++back) {
@@ -256,11 +253,32 @@ std::string printable(std::string_view text) {
       out += "\uFFFD";
     else if (is_control(point))
       out += fmt::format("\\x{:02x}", static_cast<unsigned>(point));
+    else if (turns_text(point))
+      out += fmt::format("\\u{:04x}", static_cast<unsigned>(point));
     else
       out += text.substr(at, static_cast<std::size_t>(length));
     at += static_cast<std::size_t>(std::max(length, 1));
   }
   return out;
+}
+
+std::string printable_line(std::string_view text) {
+  constexpr std::size_t longest = 4000, part = longest / 2;
+  const bool is_long = text.size() > longest;
+  const std::string line =
+      is_long ? autograd::text(text.substr(0, part), " ... ", text.substr(text.size() - part))
+              : std::string(text);
+  return CLI::detail::find_and_replace(printable(line), "\n", "\\x0a");
+}
+
+void tell(std::string_view line, std::ostream& out) { out << printable_line(line) + '\n'; }
+
+void tell_lines(const std::string& begin, const std::string& what) {
+  std::istringstream lines(what);
+  std::string all;
+  for (std::string line; std::getline(lines, line);)
+    all += (all.empty() ? begin : line.starts_with("  ") ? "\n" : "\n  ") + printable_line(line);
+  std::cerr << all + '\n';
 }
 
 std::string PrintablePieces::take(std::string_view piece) {

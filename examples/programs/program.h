@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <iostream>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -143,9 +144,20 @@ struct Example {
 /// Adds examples to the end of a program's --help.
 void add_examples(CLI::App& app, const std::vector<Example>& examples);
 
-/// Shows control characters as \x1b, and bytes that are not UTF-8 as U+FFFD. Line breaks and tabs
-/// stay.
+/// Shows control characters as \x1b, those that change the direction of text as \u202e, and bytes
+/// that are not UTF-8 as U+FFFD. Line breaks and tabs stay.
 std::string printable(std::string_view text);
+
+/// Does the same for a line with names of others' files or tensors: shows line breaks, too, and
+/// leaves out the middle of a line that no reader would read.
+std::string printable_line(std::string_view text);
+
+/// Prints such a line to stderr or stdout, in one write: all that programs say goes through here.
+void tell(std::string_view line, std::ostream& out = std::cerr);
+
+/// Prints what went wrong to stderr, behind `begin`. Lines after the first, which plans with a
+/// marked cell and several ranks have, are indented: a name with a line break forges none.
+void tell_lines(const std::string& begin, const std::string& what);
 
 /// Does the same for text that comes in pieces, which may end within a character.
 class PrintablePieces {

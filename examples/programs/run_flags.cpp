@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <iostream>
 
-#include "examples/programs/plan_row.h"
+#include "examples/programs/plan_words.h"
 #include "examples/programs/program.h"
 #include "examples/programs/rank_device.h"
 #include "nn/checkpoint/checkpoint.h"
@@ -34,6 +34,9 @@ void RunFlags::add_run_flags(Flags& flags) {
   flags.whole("--seed", seed, 0, "seed of initial weights, data order and dropout");
   flags.words("--out", out, "DIR",
               "output folder (default: runs/DATE-TIME-SCHEDULE, or the run being resumed)");
+  flags.yes("--overwrite", overwrite,
+            "replace what --out holds: another run, which stays until the first save, or files "
+            "with the names of a run's");
   flags.words("--resume", resume, "DIR",
               "continue the run in this folder with its saved flags; --schedule, --stages, "
               "--data-parallel, --ranks or --plan discards the saved layout");
@@ -121,9 +124,9 @@ void parse_list(CLI::App& app, std::vector<std::string> arguments) {
 
 /// Flags that a checkpoint neither keeps nor sets.
 const std::set<std::string> of_one_session{
-    "--help",    "--version",    "--out",   "--resume",  "--at",         "--plan-from",
-    "--row",     "--stop-after", "--quiet", "--timeout", "--memory-cap", "--cuda-graph",
-    "--profile", "--elastic",    "--lose",  "--note"};
+    "--help",       "--version", "--out",        "--overwrite", "--resume",  "--at",
+    "--plan-from",  "--row",     "--stop-after", "--quiet",     "--timeout", "--memory-cap",
+    "--cuda-graph", "--profile", "--elastic",    "--lose",      "--note"};
 
 /// Returns the value of every flag that affects the run's result, given or not.
 nlohmann::json flag_values(const CLI::App& app) {
@@ -218,7 +221,7 @@ std::set<std::string> replaced_flags(const CLI::App& app, const ScheduleFlags& o
 /// Opens what the run continues from, once for all ranks of this process.
 void RunFlags::open_checkpoint(const std::filesystem::path& folder, bool moved, bool leads) {
   const nn::IntactCheckpoint found = nn::find_intact(folder / "checkpoint", at);
-  if (!found.news.empty() && leads) std::cerr << printable(found.news) + '\n';
+  if (!found.news.empty() && leads) tell(found.news);
   resumed = std::make_shared<nn::OpenedCheckpoint>(found.checkpoint);
   if (moved || found.manifest == nn::manifest_name) return;
   try {
@@ -226,8 +229,8 @@ void RunFlags::open_checkpoint(const std::filesystem::path& folder, bool moved, 
   } catch (const autograd::Error&) {  // it is damaged, and any save may replace it
   }
   if (at >= 0 && leads)
-    std::cerr << text("note: the first save takes the place of later updates in ",
-                      printable(folder.string()), "; they stay if you name another --out\n");
+    tell(text("note: the first save takes the place of later updates in ", folder.string(),
+              "; they stay if you name another --out"));
 }
 
 /// Parses the saved flags and then `own`, which override them where the saved weights allow it.
@@ -264,8 +267,7 @@ void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>& own,
     named += text(' ', name, ' ', value.get<std::string>());
   }
   if (!named.empty() && leads)  // the checkpoint may be a stranger's
-    std::cerr << "the checkpoint names files to read:" + printable(named) +
-                     "; give these flags to read others\n";
+    tell("the checkpoint names files to read:" + named + "; give these flags to read others");
   all.insert(all.end(), own.begin(), own.end());
   parse_list(app, all);
   resume = folder;
@@ -319,6 +321,33 @@ void RunFlags::check() const {
            "the run stops by itself where ranks come back");
   prune.check(parts.layout.codec, parts.plan_file, steps);
   PG_CHECK(warmup <= steps, "--warmup ", warmup, " is longer than the run of ", steps, " --steps");
+}
+
+nn::LearningRate RunFlags::rate() const {
+  const double lowest = lowest_rate < 0 ? learning_rate / 10 : lowest_rate;
+  return {learning_rate, lowest, warmup < 0 ? std::min(100, steps / 10) : warmup, steps};
+}
+
+std::string RunFlags::other_rate() const {
+  if (!resumed) return "";
+  const nlohmann::json& before = resumed_run().at("flags");
+  RunFlags old;
+  old.steps = before.value("--steps", steps);
+  old.learning_rate = before.value("--learning-rate", learning_rate);
+  old.lowest_rate = before.value("--min-learning-rate", -1.0);
+  old.warmup = before.value("--warmup", std::int64_t{-1});
+  std::string why;
+  for (const char* name : {"--steps", "--learning-rate", "--min-learning-rate", "--warmup"})
+    if (const auto was = before.find(name), is = saved.find(name);
+        is != saved.end() && (was == before.end() || *was != *is))
+      why += text(why.empty() ? "" : ", ", name, ' ', is->dump(), " instead of ",
+                  was == before.end() ? "its default" : was->dump());
+  const std::int64_t first = resumed->manifest().step;
+  for (std::int64_t step = first; step < steps; step += 1 + (steps - first) / 1000)
+    if (const double is = rate().at(step), was = old.rate().at(step); is != was)
+      return text("the learning rate leaves its course: ", is, " in update ", step + 1,
+                  " instead of ", was, ", by ", why, "; ");
+  return "";
 }
 
 void RunFlags::check_memory(double bytes, const std::string& remedies) const {

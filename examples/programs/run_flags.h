@@ -66,6 +66,10 @@ struct RunFlags : parallel::SessionScope {
 
   /// throws: Error if flags contradict each other, or ask for something this build lacks
   void check() const;
+  /// The learning rate's course that the flags describe.
+  nn::LearningRate rate() const;
+  /// Says where and why a resumed run's learning rate leaves its course; empty: nowhere.
+  std::string other_rate() const;
   /// Rejects a run that can't fit, before anything is written. `remedies`: flags that would help.
   void check_memory(double bytes, const std::string& remedies) const;
 

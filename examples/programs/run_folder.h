@@ -10,6 +10,7 @@
 
 #include "nn/models/gpt.h"
 #include "nn/text/vocabulary.h"
+#include "parallel/session/session.h"
 
 namespace plangrad::examples {
 
@@ -18,6 +19,11 @@ inline const std::filesystem::path latest_run = "runs/latest";
 
 /// Makes a folder that no other run has: runs/DATE-TIME-NAME, by this machine's clock.
 std::filesystem::path new_run_folder(const std::string& name);
+
+/// Checks that a session replaces nothing in its folder that is not its own run's, or that of a run
+/// which never saved; `scope` says what it continues, and whether the user gives the rest up.
+/// throws: Error that says how to go on
+void check_out(const parallel::SessionScope& scope);
 
 /// Makes runs/latest point to the folder, in one step.
 void point_latest_to(const std::filesystem::path& folder);
@@ -36,16 +42,26 @@ struct LoadedGpt {
 /// throws: Error if there is no such model, or its vocabulary belongs to another model
 LoadedGpt load_gpt(const std::filesystem::path& folder, const autograd::DevicePtr& device);
 
-/// Writes a model into a folder for Hugging Face's from_pretrained(): weights, configuration and
-/// tokenizer. Pruned weights are written as zeros.
+/// Writes a model into a folder for Hugging Face's from_pretrained(): weights, configuration,
+/// tokenizer, and a list of their checksums. Pruned weights are written as zeros. The folder is
+/// complete, or as it was before; files in it that no export writes stay.
+/// throws: Error unless the folder is new, empty or an earlier export
 void export_gpt(const LoadedGpt& gpt, const std::filesystem::path& folder);
+
+/// What is wrong with the bytes of an export; empty: nothing is; nothing: the folder has no list of
+/// checksums. An export that is replaced meanwhile is read anew.
+///   all: a file that is missing is wrong, too
+std::optional<std::string> export_damage(const std::filesystem::path& folder, bool all);
+/// Does nothing for folders of other programs.
+/// throws: Error if a file of an export is damaged
+void check_export(const std::filesystem::path& folder);
 
 /// The folder of a run's export: huggingface/ in the run's folder.
 std::filesystem::path export_of(const std::filesystem::path& run);
-/// Removes the files of an export from there; others stay.
-void remove_export(const std::filesystem::path& run);
-/// Exports the run's checkpoint to export_of(run): the folder is complete, or not there. Files in
-/// it that no export writes stay.
+/// Removes the files of a run's export; others stay.
+void remove_export(const parallel::SessionScope& scope);
+/// Exports the run's checkpoint to export_of(run), as export_gpt() does. A folder that holds files
+/// of others alone takes it, too.
 void export_run(const std::filesystem::path& run);
 
 }  // namespace plangrad::examples

@@ -160,9 +160,7 @@ parallel::Training RunLayout::training(const Model& model) const {
   parallel::Training training(model, layout_.stages, layout_.cuts);
   training.dtype = run_.dtype == "bf16" ? DType::bf16 : DType::f32;
   training.seed = static_cast<std::uint64_t>(run_.seed);
-  double lowest = run_.lowest_rate < 0 ? run_.learning_rate / 10 : run_.lowest_rate;
-  std::int64_t rise = run_.warmup < 0 ? std::min<std::int64_t>(100, run_.steps / 10) : run_.warmup;
-  training.learning_rate = {run_.learning_rate, lowest, rise, run_.steps};
+  training.learning_rate = run_.rate();
   training.clip = run_.clip;
   training.recompute_layers = parts_.layout.recompute && layout_.stages == 1;
   return training;

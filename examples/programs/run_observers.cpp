@@ -5,6 +5,8 @@
 #include "examples/elastic/silent_errors.h"
 #include "examples/pages/run_page.h"
 #include "examples/profile/profile.h"
+#include "examples/programs/program.h"
+#include "examples/programs/run_folder.h"
 #include "parallel/observers/bit_choice.h"
 #include "parallel/observers/pretended_count.h"
 #include "parallel/observers/run_log.h"
@@ -15,13 +17,15 @@ namespace plangrad::examples {
 
 namespace {
 
-/// Calls functions of the program after each save.
+/// Calls functions of the program after each save. Looks at the folder once more before the first,
+/// as another run may have ended there before this one locked it.
 class OnSaved : public RunObserver {
  public:
   explicit OnSaved(const ObservedRun& run) : run_(run) {}
   const char* name() const override { return "saved"; }
+  void ready(Lead& lead) override { check_out(lead.settings()); }
   void saved(Lead& lead, int) override {
-    for (const auto& call : run_.saved) call(lead.settings().out);
+    for (const auto& call : run_.saved) call(lead.settings());
   }
 
  private:
@@ -60,8 +64,9 @@ Words news_of(const RunFlags& flags) {
 
 Observers run_observers(const RunFlags& flags, const ObservedRun& run) {
   Observers all;
-  auto log = std::make_unique<RunLog>(
-      LogSettings{flags.quiet, run.about, run.unit, run.units_per_step, flags.attempt.is_segment});
+  auto log =
+      std::make_unique<RunLog>(LogSettings{flags.quiet, run.about, run.unit, run.units_per_step,
+                                           flags.attempt.is_segment, printable_line});
   auto record = std::make_unique<RunPage>(
       *log, RecordSettings{run.config, run.flops_per_unit, 30, run.pretended}, run.title);
   all.push_back(std::move(log));

@@ -29,8 +29,8 @@ struct ObservedRun {
   int bits_every = 0;  ///< updates between choices of an adaptive codec's bits; 0: none
   std::shared_ptr<const Pretended> pretended = nullptr;  ///< null: nothing is
   std::shared_ptr<Rescue> rescue = std::make_shared<Rescue>();
-  /// Called after each save of rank 0 with the run's folder.
-  std::vector<std::function<void(const std::filesystem::path& out)>> saved = {};
+  /// Called after each save of rank 0.
+  std::vector<std::function<void(const SessionScope& scope)>> saved = {};
 };
 
 /// A rank's observers, in the order of their calls: the log is the first, as it has the files that

@@ -69,7 +69,8 @@ RunSettings session_settings(const RunFlags& run, const RunLayout& layout, const
   settings.run["data"] = data.training;
   settings.run["validation"] = data.validation;
   if (!layout.own_plan().empty()) settings.run["plan"] = layout.own_plan();
-  observed.about = text(training.whole.numel(), " parameters, ", sizes, "; ", layout.describe());
+  observed.about = text(run.other_rate(), training.whole.numel(), " parameters, ", sizes, "; ",
+                        layout.describe());
   observed.title = layout.title();
   settings.interrupted = settings.interrupted_here = [] { return stopped_by() != 0; };
   return settings;
@@ -116,11 +117,12 @@ ReadyRun checked(const RunFlags& flags, ReadyRun run, bool one_process) {
   const bool has_bits = scope.resumed && scope.resumed_run().contains("bits");
   check_period(plan.codec, first, run.settings.steps, has_bits);
   if (observed.pretended) run.network = network_of(*observed.pretended, one_process);
+  check_out(scope);
+  if (scope.overwrite && scope.out != scope.resume) run.settings.given_up = INT64_MAX;
   return run;
 }
 
-/// Checks that losses can happen, and that what they leave can be saved: a folder's other run stays
-/// until the user asks for a save.
+/// Checks that losses can happen.
 void check_losses(const RunFlags& flags, const ReadyRun& run) {
   if (flags.attempt.number > 0) return;  // of an elastic run, whose ranks the first session checked
   for (const PlannedLoss& loss : parse_losses(flags.lose)) {
@@ -129,12 +131,6 @@ void check_losses(const RunFlags& flags, const ReadyRun& run) {
     PG_CHECK(loss.update <= run.settings.steps, "--lose: update ", loss.update,
              " does not come; the run has ", run.settings.steps, " --steps");
   }
-  std::error_code none;
-  const fs::path& out = run.settings.out;
-  const bool begins = flags.elastic && flags.resume.empty();
-  PG_CHECK(!begins || out.empty() || !fs::exists(out / "checkpoint", none),
-           "--elastic: ", out.string(),
-           " holds another run; name another --out, or continue it by --resume");
 }
 
 /// Gives the run a folder of its own, unless the user named one; the newest run that saved is then
@@ -145,7 +141,7 @@ void place(ReadyRun& run, const std::string& chosen) {
   usage([&] {
     if (settings.out.empty()) {
       settings.out = chosen.empty() ? new_run_folder(run.layout.name()) : fs::path(chosen);
-      settings.observed.saved.push_back(point_latest_to);
+      settings.observed.saved.push_back([](const auto& scope) { point_latest_to(scope.out); });
     }
     if (chosen.empty() && !settings.lock)
       settings.lock = std::make_shared<FolderLock>(settings.out);
@@ -190,7 +186,7 @@ void rescued(const ReadyRun& run, bool leads, const std::function<void()>& work)
   if (!leads && !is_abandoned(settings.out)) throw;
   const std::string news = observed.rescue->save({settings, observed.unit, observed.units_per_step},
                                                  run.training.learning_rate);
-  if (!news.empty()) std::cerr << printable(news) + '\n';
+  if (!news.empty()) tell(news);
   if (observed.rescue->diverged()) throw Diverged(error.what());
   throw;
 }
@@ -332,7 +328,10 @@ bool train_on_processes(const RunFlags& flags, const Prepare& prepare, const Fin
     if (!complete) record_stop(stopped == all.end() ? 0 : std::stoi(*stopped));
     if (complete && leads && finish) finish(run.settings.out);  // while the folder is locked
   };
-  world->run(body, status_of);
+  world->run(body, [](const std::string& report, const std::exception& error) {
+    tell_lines("", report);
+    return status_of(error);
+  });
   return complete;
 }
 

@@ -104,23 +104,22 @@ double number_in(const json& line, const char* key) {
 
 }  // namespace
 
+bool is_event_file(std::string_view name) {  // .paragrad: by the project's first name
+  return name.starts_with(events_prefix) &&
+         (name.ends_with(".plangrad") || name.ends_with(".paragrad"));
+}
+
 AppendedFile::AppendedFile(const std::filesystem::path& path) : file_(nn::create_file(path)) {}
 
 void AppendedFile::write(std::string_view bytes) {
   waiting_ += bytes;
   problem_.clear();
-  std::size_t written = 0;
-  while (written < waiting_.size()) {
-    const ssize_t count =
-        ::write(file_.number, waiting_.data() + written, waiting_.size() - written);
+  while (!waiting_.empty()) {
+    const ssize_t count = ::write(file_.number, waiting_.data(), waiting_.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) {
-      problem_ = nn::system_message();
-      break;
-    }
-    written += static_cast<std::size_t>(count);
+    if (count < 0) return void(problem_ = nn::system_message());
+    waiting_.erase(0, static_cast<std::size_t>(count));
   }
-  waiting_.erase(0, written);
 }
 
 std::uint32_t crc32c(std::string_view bytes) {
@@ -202,14 +201,11 @@ MetricFiles::MetricFiles(fs::path folder, const std::string& unit, const std::ve
 }
 
 std::string MetricFiles::problem() const {
-  auto told = [this](const std::string& name, const std::string& why) {
-    return why.empty() ? "" : autograd::text((folder_ / name).string(), " can't be written: ", why);
-  };
-  for (const std::string& problem :
-       {told("metrics.jsonl" + suffix_, lines_->problem()),
-        told("metrics.csv" + suffix_, table_->problem()),
-        told(suffix_.empty() ? events_name_ : "events" + suffix_, events_->problem())})
-    if (!problem.empty()) return problem;
+  const std::string events = suffix_.empty() ? events_name_ : "events" + suffix_;
+  for (const auto& [name, why] : {std::pair("metrics.jsonl" + suffix_, lines_->problem()),
+                                  {"metrics.csv" + suffix_, table_->problem()},
+                                  {events, events_->problem()}})
+    if (!why.empty()) return autograd::text((folder_ / name).string(), " can't be written: ", why);
   return "";
 }
 
@@ -239,7 +235,7 @@ void MetricFiles::replace_earlier() {
   if (suffix_.empty()) return;
   std::vector<fs::path> old;
   for (const fs::directory_entry& file : fs::directory_iterator(folder_))
-    if (file.path().filename().string().starts_with(events_prefix)) old.push_back(file.path());
+    if (is_event_file(file.path().filename().string())) old.push_back(file.path());
   auto move = [&](const std::string& from, const std::string& to) {
     std::error_code problem;
     fs::rename(folder_ / from, folder_ / to, problem);  // the open file moves along

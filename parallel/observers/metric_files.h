@@ -30,6 +30,9 @@ class AppendedFile {
 /// The checksum CRC-32C (Castagnoli) of these bytes.
 std::uint32_t crc32c(std::string_view bytes);
 
+/// Whether a file of this name is one that a run of plangrad wrote for TensorBoard.
+bool is_event_file(std::string_view name);
+
 class EventFile {
  public:
   /// Begins a new file. throws: Error if it can't be created

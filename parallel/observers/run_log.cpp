@@ -129,12 +129,12 @@ void RunLog::told(Lead&, const Told& told) {
 void RunLog::say(const std::string& line) {
   if (settings_.quiet) return;
   end_progress();
-  std::cout << line << std::endl;
+  std::cout << settings_.shown(line) << std::endl;
 }
 
 void RunLog::warn(const std::string& line) {
   end_progress();
-  std::cerr << "warning: " + line + '\n';
+  std::cerr << "warning: " + settings_.shown(line) + '\n';
 }
 
 /// The checkpoint names what metrics.jsonl holds now.

@@ -14,6 +14,8 @@ struct LogSettings {
   std::string unit = "tokens";  ///< the unit of rates
   std::int64_t units_per_step = 0;
   bool is_segment = false;  ///< another session follows where this one stops
+  /// What a terminal gets for a line, in which names of others' files may be.
+  std::function<std::string(const std::string&)> shown = [](const auto& line) { return line; };
 };
 
 /// Writes the metrics of updates and what else is told of them, and shows progress: one line that

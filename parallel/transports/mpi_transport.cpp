@@ -185,7 +185,6 @@ void raise_eager_limits() {
 /// and ends the process. MPI_Finalize is left out: it would wait for the others.
 [[noreturn]] void abandon(MpiTransport& transport, const std::string& what, int status) {
   transport.fail(what);
-  std::cerr << report(transport.rank(), what) + '\n' << std::flush;
   std::cout << std::flush;
   std::fflush(nullptr);
   const Deadline farewell(farewell_seconds);
@@ -288,15 +287,15 @@ MpiWorld::~MpiWorld() {
 
 Transport& MpiWorld::transport() { return state_->transport; }
 
-void MpiWorld::run(const std::function<void(Transport&)>& body,
-                   const std::function<int(const std::exception&)>& status_of) {
+void MpiWorld::run(const std::function<void(Transport&)>& body, const Reporter& reporter) {
   std::string what;
   int status = 1;
   try {
     return body(transport());
   } catch (const std::exception& error) {
     what = error.what();
-    if (status_of) status = status_of(error);
+    const std::string line = report(transport().rank(), what);
+    reporter ? void(status = reporter(line, error)) : void(std::cerr << line + '\n');
   }
   abandon(state_->transport, what, status);
 }
@@ -332,8 +331,7 @@ MpiWorld::MpiWorld(double) {
 // The rest is never reached: there is no MpiWorld.
 MpiWorld::~MpiWorld() = default;
 Transport& MpiWorld::transport() { return state_->transport; }
-void MpiWorld::run(const std::function<void(Transport&)>& body,
-                   const std::function<int(const std::exception&)>&) {
+void MpiWorld::run(const std::function<void(Transport&)>& body, const Reporter&) {
   body(transport());
 }
 void MpiWorld::stop_on_sigterm() {}

@@ -26,11 +26,12 @@ class MpiWorld {
 
   Transport& transport();
 
-  /// Runs body(transport()). If it throws, writes the report to stderr, tells the others and gives
-  /// them two seconds to stop too, flushes the output, and ends the process with its status.
-  ///   status_of: the status of an error; null: 1
-  void run(const std::function<void(Transport&)>& body,
-           const std::function<int(const std::exception&)>& status_of = nullptr);
+  /// Prints what an error's rank reports, and returns the status with which its process ends.
+  using Reporter = std::function<int(const std::string& report, const std::exception&)>;
+  /// Runs body(transport()). If it throws, reports that, tells the others and gives them two
+  /// seconds to stop too, flushes the output, and ends the process.
+  ///   reporter: null: prints to stderr, and the status is 1
+  void run(const std::function<void(Transport&)>& body, const Reporter& reporter = nullptr);
 
   /// Open MPI's mpirun sends SIGTERM to all ranks as soon as one has died, and when the user
   /// interrupts it; a second later (OMPI_MCA_odls_base_sigkill_timeout) it kills them. MPICH's

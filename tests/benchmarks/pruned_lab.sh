@@ -51,7 +51,7 @@ for name in dense pruned; do
   [[ -n ${stages[$name]:-} ]] || { echo "network_lab.sh: $name fits on no grid under $cap" >&2; exit 1; }
 done
 for round in $(seq "$rounds"); do
-  $train --schedule data --dtype bf16 --batch $((batch / hosts)) --out "$runs/alone"
+  $train --schedule data --dtype bf16 --batch $((batch / hosts)) --overwrite --out "$runs/alone"
   seconds "$runs/alone/metrics.jsonl" >>"$runs/alone.seconds"
   for name in dense pruned; do
     go_on $name "${stages[$name]}" mpi on_hosts

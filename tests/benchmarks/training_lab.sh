@@ -23,7 +23,7 @@ seconds() { sed -n 's/.*"seconds":\([0-9.e-]*\),"step":\([0-9]*\),.*/\2 \1/p' "$
 compute() {  # as many processes as hosts, each for itself on its part of the batch
   local each
   for each in $(seq "$hosts"); do
-    $train --schedule data --batch $((batch / hosts)) --out "$runs/alone-$each" &
+    $train --schedule data --batch $((batch / hosts)) --overwrite --out "$runs/alone-$each" &
   done
   wait
   seconds "$runs"/alone-*/metrics.jsonl >>"$runs/compute.seconds"
@@ -36,7 +36,7 @@ note_run() {  # note_run NAME: seconds and bytes of the run in $runs/run
 }
 
 run() {  # run NAME FLAGS...
-  on_hosts $train --transport mpi --schedule data --batch $batch "${@:2}" --out "$runs/run"
+  on_hosts $train --transport mpi --schedule data --batch $batch "${@:2}" --overwrite --out "$runs/run"
   note_run "$1"
 }
 

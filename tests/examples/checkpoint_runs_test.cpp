@@ -149,8 +149,8 @@ TEST_CASE("a lost rank leaves another run's checkpoints alone, the newest one da
   const std::string before = plangrad::nn::read_file(manifest);
   const Finished lost =
       run(runs.words("run", {"--seed", "5", "--data-parallel", "2", "--lose", "1@3"}));
-  CHECK(lost.status == 1);
-  CHECK_THAT(lost.errors, Contains("holds another run, which stays"));
+  CHECK(lost.status == 2);
+  CHECK_THAT(lost.errors, Contains("holds another run: continue that with --resume"));
   CHECK(plangrad::nn::read_file(manifest) == before);
 }
 
@@ -181,18 +181,20 @@ TEST_CASE("files of others stay in a run's export, and lost lines of metrics are
   CHECK(run({"checkpoint", "export", out, exported}).status == 0);
   CHECK(plangrad::nn::read_file(exported + "/model.safetensors") ==
         plangrad::nn::read_file(out + "/huggingface/model.safetensors"));
-  CHECK(run({"checkpoint", "export", out, exported}).status == 2);
+  std::ofstream(exported + "/README.md") << "mine";
+  CHECK(run({"checkpoint", "export", out, exported}).status == 0);
+  CHECK(plangrad::nn::read_file(exported + "/README.md") == "mine");
 }
 
 TEST_CASE("an export does not write or delete through a link", "[checkpoint]") {
   const Runs runs;
   const std::string out = runs.path("run"), mine = runs.path("mine");
   fs::create_directories(mine);
-  fs::create_directories(out);
+  runs.train("run", {"--stop-after", "2"});
   std::ofstream(mine + "/model.safetensors") << "mine";
   std::ofstream(mine + "/README.md") << "mine";
   fs::create_symlink(mine, out + "/huggingface");
-  runs.train("run");
+  runs.resume("run");
   CHECK(plangrad::nn::read_file(mine + "/model.safetensors") == "mine");
   CHECK(fs::exists(mine + "/README.md"));
   CHECK_FALSE(fs::is_symlink(out + "/huggingface"));
@@ -203,7 +205,7 @@ TEST_CASE("a new run says that it replaces another, whatever is left of that one
   const Runs runs;
   runs.train("run");
   fs::remove(runs.path("run/metrics.jsonl"));
-  const Finished next = run(runs.words("run", {"--seed", "5"}));
+  const Finished next = run(runs.words("run", {"--seed", "5", "--overwrite"}));
   CHECK_THAT(next.errors, Contains("run holds an earlier run, which stays until this one saves"));
 }
 
@@ -289,7 +291,7 @@ TEST_CASE("the program checkpoint verifies the folder of a run that saves", "[ch
 TEST_CASE("a save counts, whatever the lines of the run can't replace", "[checkpoint]") {
   const Runs runs;
   fs::create_directories(runs.path("run/metrics.jsonl"));
-  const Finished ended = run(runs.words("run", {"--save-every", "2"}));
+  const Finished ended = run(runs.words("run", {"--save-every", "2", "--overwrite"}));
   CHECK(ended.status == 1);
   CHECK_THAT(ended.errors, Contains("step 2 is saved, but can't replace ") &&
                                Contains("step 6 is saved, but can't replace ") &&

@@ -88,7 +88,7 @@ TEST_CASE("the program elastic starts nothing again that never began, and harms 
   runs.train("other");
   ended = elastic(runs, runs.words("other"));
   CHECK(ended.status == 2);
-  CHECK_THAT(ended.errors, Contains("holds another run; choose another folder"));
+  CHECK_THAT(ended.errors, Contains("holds another run: continue that with --resume"));
   CHECK(saved(runs, "other") > 0);
   for (const Words& own :
        {Words{"--stop-after", "3"}, {"--save-every", "3"}, {"--transport", "threads"}}) {

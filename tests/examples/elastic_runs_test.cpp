@@ -167,7 +167,7 @@ TEST_CASE("lists of losses that can't be read are refused, and what does not go 
   runs.train("earlier");
   const Finished mixed = run(runs.words("earlier", {"--elastic"}));
   CHECK(mixed.status == 2);
-  CHECK_THAT(mixed.errors, Contains("holds another run; name another --out"));
+  CHECK_THAT(mixed.errors, Contains("holds another run: continue that with --resume"));
   const Finished alone = run(runs.words("alone", {"--elastic", "--lose", "0@4"}));
   CHECK(alone.status == 1);
   CHECK_THAT(alone.errors, Contains("no rank is left; nothing was saved"));

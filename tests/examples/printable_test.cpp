@@ -8,6 +8,7 @@
 
 using namespace plangrad::tests;
 using plangrad::examples::printable;
+using plangrad::examples::printable_line;
 using plangrad::examples::PrintablePieces;
 
 TEST_CASE("control characters are shown, and text stays as it is") {
@@ -15,6 +16,49 @@ TEST_CASE("control characters are shown, and text stays as it is") {
   CHECK(printable("\x1b[2J\r\x7f") == "\\x1b[2J\\x0d\\x7f");
   CHECK(printable("\u009b31m\u0085") == "\\x9b31m\\x85");
   CHECK(printable("\x9b\xe2\x82") == "\uFFFD\uFFFD\uFFFD");
+  CHECK(printable("a\u202eb\u2066c\u200fd\u2028") == "a\\u202eb\\u2066c\\u200fd\\u2028");
+}
+
+TEST_CASE("a line stays one line, and a long one loses its middle") {
+  CHECK(printable_line("a\nerror: b\x1b") == "a\\x0aerror: b\\x1b");
+  const std::string whole = printable_line("begin " + std::string(10'000'000, 'x') + " end");
+  CHECK(whole.size() < 5000);
+  CHECK(whole.starts_with("begin "));
+  CHECK(whole.ends_with(" end"));
+}
+
+TEST_CASE("names of others forge no line on a terminal, whatever program quotes them") {
+  const Runs runs;
+  const std::string name = "x\nerror: \u202e\x1b[31m\u009b2J";
+  const std::string out = runs.path(name), plan = runs.path(name) + ".plan";
+  const std::string data = runs.folder.write(name + ".txt", varied_text());
+  REQUIRE(run(runs.words(name, {"--data", data, "--note", name, "--profile"})).status == 0);
+  const auto check = [&](const Words& words) {
+    CAPTURE(words);
+    const Finished ended = run(words);
+    std::istringstream lines(ended.output + ended.errors);
+    int quoted = 0;
+    for (std::string line; std::getline(lines, line);) {
+      quoted += line.find("\\x1b[31m") != line.npos;
+      const bool is_first = ended.errors.starts_with(line);
+      CHECK((is_first || !line.starts_with("error: ")));
+      for (const char* raw : {"\x1b", "\u202e", "\u009b"}) CHECK_THAT(line, !Contains(raw));
+    }
+    CHECK(quoted > 0);
+  };
+  check(runs.words(name, {"--data", data, "--overwrite", "--note", name}));
+  check({"train_gpt", "--resume", out, "--steps", "7"});
+  check({"train_gpt", "--data", runs.path(name), "--out", out});
+  check({"checkpoint", "show", out});
+  check({"checkpoint", "verify", runs.path(name + "-")});
+  check({"sample_gpt", "--from", out, "--export", out});
+  check({"plan", "draw", "--schedule", "1f1b", "--stages", "2", "--out", out + ".svg"});
+  runs.folder.write(name + ".plan", "stages 1 \x1b[31m 1\n-\n");
+  check({"plan", "verify", plan});
+  runs.folder.write(name + ".plan", output_of({"plan", "show", "--schedule", "data"}));
+  check({"plan", "compare", plan, "1f1b"});
+  check({"report", out, out, "--out", out + ".html"});
+  check({"train_vocabulary", "--data", out, "--size", "260", "--out", out});
 }
 
 TEST_CASE("characters that come in pieces are printed once they are whole") {

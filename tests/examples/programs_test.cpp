@@ -187,7 +187,7 @@ TEST_CASE("a loss that is not finite ends the run and leaves the earlier one in 
     CHECK(intact);
   };
   const Words explode{"--learning-rate", "1e25", "--clip", "0", "--warmup", "0"};
-  const Finished beside = run(tiny_run(data, out, explode));
+  const Finished beside = run(tiny_run(data, out, explode + Words{"--overwrite"}));
   constexpr int diverged = 3;
   CHECK(beside.status == diverged);
   CHECK_THAT(beside.errors, Contains("holds another run, which stays") && Contains("the loss is "));

@@ -57,7 +57,9 @@ struct ImageRuns {
     INFO(result.errors);
     REQUIRE(result.status == 0);
   }
-  void train(const std::string& name, const Words& more = {}) const { succeed(words(name, more)); }
+  void train(const std::string& name, const Words& more = {}) const {
+    succeed(words(name, more + Words{"--overwrite"}));
+  }
   void check_same(const std::string& one, const std::string& two) const {
     CHECK(losses_of(path(one)) == losses_of(path(two)));
     const bool same_weights = weights_of(path(one)) == weights_of(path(two));

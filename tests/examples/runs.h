@@ -54,10 +54,13 @@ struct Runs {
   Words words(const std::string& name, const Words& more = {}) const {
     return tiny_run(data, path(name), flags + more);
   }
-  void train(const std::string& name, const Words& more = {}) const { succeed(words(name, more)); }
+  /// A test may train into a folder more than once.
+  void train(const std::string& name, const Words& more = {}) const {
+    succeed(words(name, more + Words{"--overwrite"}));
+  }
   /// Goes on with the run in `from`, with its flags and these.
   void resume(const std::string& from, const Words& more = {}) const {
-    succeed(Words{"train_gpt", "--resume", path(from)} + more);
+    succeed(Words{"train_gpt", "--resume", path(from), "--overwrite"} + more);
   }
   void succeed(const Words& command) const {
     Finished result = run(command);
