@@ -133,6 +133,7 @@ void write_padded(const fs::path& from, const fs::path& to) {
   json config = json::parse(read_file(from / "config.json"));
   config["vocab_size"] = rows;
   write_file(to / "config.json", config.dump());
+  fs::remove(to / "plangrad-checksums.txt");  // as another program would write it
 }
 
 }  // namespace

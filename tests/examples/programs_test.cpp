@@ -30,8 +30,8 @@ void check_refusals(const Folder& folder, const std::vector<Refusal>& refusals) 
   const std::string data = folder.write("letters.txt", letters);
   REQUIRE(run(tiny_run(data, folder / "earlier")).status == 0);
   const auto before = files_in(folder / "earlier");
-  // 3 of metrics, summary, trace, plan, 2 pages, 3 of the checkpoint, 5 of the export
-  REQUIRE(before.size() == 16);
+  // 3 of metrics, summary, trace, plan, 2 pages, 3 of the checkpoint, 6 of the export
+  REQUIRE(before.size() == 17);
   for (const Refusal& refusal : refusals) {
     CAPTURE(refusal.flags);
     Finished result = run(tiny_run(data, folder / "new") + refusal.flags);
