@@ -135,8 +135,7 @@ class Plans {
   std::deque<std::pair<Key, Shared>> recent_;
 };
 
-/// The updates after which a plan must end: where a checkpoint is saved, an observer wants it, or
-/// the session ends.
+/// The updates after which a plan must end: checkpoints, what observers ask for, and the end.
 class Borders {
  public:
   /// `first`: updates that were made before this session. `observers` must outlive it.
