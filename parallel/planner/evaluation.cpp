@@ -221,12 +221,4 @@ Found Evaluation::combined(const Candidate& candidate, const std::vector<Length>
   return found;
 }
 
-Found Evaluation::simulated(const Candidate& candidate, double most, bool with_parts) {
-  return combined(candidate, lengths(candidate, false), most, with_parts, false);
-}
-
-Found Evaluation::simulated_in_full(const Candidate& candidate) {
-  return combined(candidate, lengths(candidate, true), endless, false, true);
-}
-
 }  // namespace plangrad::parallel

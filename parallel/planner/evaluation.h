@@ -81,9 +81,13 @@ class Evaluation {
   double least_bytes(const Candidate& candidate);
   /// Simulates a candidate. Its memory has no bytes if it takes longer than `most` seconds.
   ///   with_parts: also divides its time
-  Found simulated(const Candidate& candidate, double most = endless, bool with_parts = false);
+  Found simulated(const Candidate& candidate, double most = endless, bool with_parts = false) {
+    return combined(candidate, lengths(candidate, false), most, with_parts, false);
+  }
   /// Simulates all microbatches of all replicas, where simulated() extends shorter plans of one.
-  Found simulated_in_full(const Candidate& candidate);
+  Found simulated_in_full(const Candidate& candidate) {
+    return combined(candidate, lengths(candidate, true), endless, false, true);
+  }
 
  private:
   struct Stages {

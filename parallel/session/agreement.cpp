@@ -176,6 +176,8 @@ FolderLock::FolderLock(const fs::path& out) : path_(out / lock_name) {
   const fs::path folder = out / "checkpoint";
   PG_CHECK(!fs::is_symlink(folder), folder.string(), " is a link: another run may save to what ",
            "it names; remove the link, or name that run's folder with --out");
+  std::error_code ignored;
+  if (!fs::exists(out, ignored)) made_ = {folder, out};
   make_writable(folder);
   while (!is_here()) {
     if (file_ >= 0) ::close(file_);
@@ -192,6 +194,7 @@ FolderLock::FolderLock(const fs::path& out) : path_(out / lock_name) {
 FolderLock::~FolderLock() {
   if (is_here()) ::unlink(path_.c_str());  // while it is locked
   ::close(file_);
+  for (const fs::path& each : made_) ::rmdir(each.c_str());  // if nothing was written there
 }
 
 bool FolderLock::is_here() const { return is_named(file_, path_); }

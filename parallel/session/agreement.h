@@ -69,6 +69,7 @@ class FolderLock {
   const std::filesystem::path path_;
   int file_ = -1;  // the system frees the lock when the process ends
   std::string owner_;
+  std::vector<std::filesystem::path> made_;
 };
 
 /// A session's right to its output folder: no other run writes to it meanwhile, and all ranks see
