@@ -141,7 +141,7 @@ TEST_CASE("a run takes a row by --plan-from, and other flags change it") {
     return Words{"train_gpt", "--data", run.data, "--plan-from", run.folder.write("x", text)};
   };
   check(from("{}"), "this is not what plan search --json prints");
-  check(from("no"), "this is not what plan search --json prints");
+  check(from("no"), "this is no JSON");
   check(
       from("{\"program\":\"train_gpt\",\"shape\":{},\"best\":[{\"flags\":{\"--lose\":\"0@1\"}}]}"),
       "--lose is no flag that a search writes");
