@@ -134,7 +134,7 @@ void check_losses(const RunFlags& flags, const ReadyRun& run) {
 }
 
 /// Gives the run a folder of its own, unless the user named one; the newest run that saved is then
-/// runs/latest. Rank 0 locks it. `chosen`: the folder that rank 0 made, empty on rank 0.
+/// runs/latest. `chosen`: the folder that rank 0 made, empty on rank 0.
 /// throws: UsageError if rank 0 can't have the folder
 void place(ReadyRun& run, const std::string& chosen) {
   RunSettings& settings = run.settings;
@@ -143,8 +143,6 @@ void place(ReadyRun& run, const std::string& chosen) {
       settings.out = chosen.empty() ? new_run_folder(run.layout.name()) : fs::path(chosen);
       settings.observed.saved.push_back([](const auto& scope) { point_latest_to(scope.out); });
     }
-    if (chosen.empty() && !settings.lock)
-      settings.lock = std::make_shared<FolderLock>(settings.out);
   });
   settings.observed.about += text("; files go to ", settings.out.string());
 }
@@ -189,6 +187,14 @@ void rescued(const ReadyRun& run, bool leads, const std::function<void()>& work)
   if (!news.empty()) tell(news);
   if (observed.rescue->diverged()) throw Diverged(error.what());
   throw;
+}
+
+/// Calls what follows a complete run, while no other one writes to its folder.
+void finished(const ReadyRun& run, const Finish& finish) {
+  if (!finish) return;
+  const SessionSettings& settings = run.settings;
+  const auto lock = settings.lock ? settings.lock : std::make_shared<FolderLock>(settings.out);
+  finish(settings.out);
 }
 
 /// The ranks of this process that were lost.
@@ -237,6 +243,9 @@ bool train_on_threads(const RunFlags& flags, const Prepare& prepare, const Finis
     return ready;
   });
   place(run, "");
+  usage([&] {  // processes lock it when they have agreed, and then know that all mean this folder
+    if (!run.settings.lock) run.settings.lock = std::make_shared<FolderLock>(run.settings.out);
+  });
   const int ranks = run.layout.ranks();
   bool complete = true;
   Lost lost;
@@ -260,7 +269,7 @@ bool train_on_threads(const RunFlags& flags, const Prepare& prepare, const Finis
     if (flags.elastic && !lost.ranks.empty()) throw ranks_lost(flags, run, lost, error.what());
     throw;
   }
-  if (complete && finish) finish(run.settings.out);  // while the folder is locked
+  if (complete) finished(run, finish);
   return complete;
 }
 
@@ -326,7 +335,7 @@ bool train_on_processes(const RunFlags& flags, const Prepare& prepare, const Fin
     const auto stopped =
         std::ranges::find_if(all, [](const auto& signal) { return signal != "0"; });
     if (!complete) record_stop(stopped == all.end() ? 0 : std::stoi(*stopped));
-    if (complete && leads && finish) finish(run.settings.out);  // while the folder is locked
+    if (complete && leads) finished(run, finish);
   };
   world->run(body, [](const std::string& report, const std::exception& error) {
     tell_lines("", report);
