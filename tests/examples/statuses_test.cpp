@@ -35,7 +35,7 @@ TEST_CASE("what can't be done as a command asks for it ends with status 2, in ev
   }
   {
     const plangrad::parallel::FolderLock lock(run_folder);
-    refused(runs.words("run"), "another run writes to");
+    refused(runs.words("run", {"--overwrite"}), "another run writes to");
     refused({"train_gpt", "--resume", run_folder}, "another run writes to");
   }
   refused({"train_resnet", "--data", none}, "none");
@@ -47,7 +47,7 @@ TEST_CASE("what can't be done as a command asks for it ends with status 2, in ev
   refused({"report", run_folder, run_folder, "--out", "x.txt"}, "ends in .html");
   for (const char* command : {"verify", "list", "show"})
     refused({"checkpoint", command, none}, "holds no checkpoint");
-  refused({"checkpoint", "export", run_folder, run_folder}, "is there");
+  refused({"checkpoint", "export", run_folder, run_folder}, "files that are no export");
   refused({"plan", "verify", none}, "there is no file");
   refused({"plan", "machine", none}, "no machine and no file");
   const Words trained = runs.words("new");
@@ -81,6 +81,6 @@ TEST_CASE("a message that quotes megabytes of a file is cut short") {
   const std::string model = runs.folder.write("model.json", "{\"" + std::string(1 << 20, 'n'));
   const Finished long_name = run({"plan", "verify", model});
   CHECK(long_name.status == 2);
-  CHECK(long_name.errors.size() < 30'000);
-  CHECK_THAT(long_name.errors, Contains(" bytes more\n"));
+  CHECK(long_name.errors.size() < 5'000);
+  CHECK_THAT(long_name.errors, Contains("n ... n"));
 }

@@ -33,7 +33,7 @@ void check_error(const Finished& result, const std::string& part, int status = 2
 }
 
 void train(const Words& command) {
-  Finished result = run(command);
+  Finished result = run(command + Words{"--overwrite"});
   INFO(result.errors);
   REQUIRE(result.status == 0);
 }
@@ -104,8 +104,8 @@ TEST_CASE("train_vocabulary refuses what it can't learn from or write to") {
   auto make = [&](const std::string& text, const std::string& to) {
     return run({"train_vocabulary", "--data", text, "--size", "258", "--out", to});
   };
-  check_error(make(folder / "none.txt", out), "no file ", 1);
-  check_error(make(folder.write("empty.txt", ""), out), "is empty", 1);
+  check_error(make(folder / "none.txt", out), "no file ");
+  check_error(make(folder.write("empty.txt", ""), out), "is empty");
   check_error(make(data, data + "/below"), data, 1);
   CHECK_FALSE(std::filesystem::exists(out));
 }
