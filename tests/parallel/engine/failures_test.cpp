@@ -34,20 +34,22 @@ class FaultyBatches : public SmallBatches {
 /// Where a rank stays until another one has given up.
 class Stop {
  public:
+  /// ends: how many calls of end() it takes
+  explicit Stop(int ends = 1) : left_(ends) {}
   void wait() {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, std::chrono::minutes(1), [&] { return over_; });
+    changed_.wait_for(lock, std::chrono::minutes(1), [&] { return left_ <= 0; });
   }
   void end() {
     std::lock_guard lock(mutex_);
-    over_ = true;
+    --left_;
     changed_.notify_all();
   }
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool over_ = false;
+  int left_;
 };
 
 /// What a run that failed left.
@@ -142,7 +144,7 @@ TEST_CASE("a rank that throws ends the run, and every rank reports", "[failures]
 }
 
 TEST_CASE("a rank that is late is named, with where it was", "[failures]") {
-  Stop stop;
+  Stop stop(2);  // ranks 1 and 2: whichever gives up first ends the other's wait
   FaultyBatches batches(2, [&] { stop.wait(); });
   VerifiedPlan plan = plan_of("gpipe", {.stages = 3, .microbatches = 3, .steps = 1});
   Failed failed = run(training_of(3), plan, batches, 4, &stop);  // rank 2 waits by then
