@@ -12,7 +12,12 @@ namespace plangrad::parallel {
 inline std::string json_in_page(const std::string& json) {
   std::string result;
   result.reserve(json.size());
-  for (const char c : json) c == '<' ? result += "\\u003c" : result += c;
+  for (const char c : json) {
+    if (c == '<')
+      result += "\\u003c";
+    else
+      result += c;
+  }
   return result;
 }
 

@@ -99,11 +99,11 @@ LoadedGpt load_gpt(const fs::path& folder, const DevicePtr& device) {
 
 namespace {
 
-/// What an export writes; from_pretrained() looks at no other file.
+/// The files of an export. Hugging Face's from_pretrained() reads no others.
 constexpr const char* export_files[] = {
     "config.json",    "generation_config.json", "merges.txt", "model.safetensors",
     "tokenizer.json", "tokenizer_config.json",  "vocab.json"};
-/// Their checksums, which also say that the files are ours. The last line is that of the others.
+/// The file of their checksums, which also marks them as ours. Its last line is its own checksum.
 constexpr const char* export_list = "plangrad-checksums.txt";
 constexpr const char* list_title = "CRC-32 of the files that plangrad exported here\n";
 constexpr const char* unfinished_list = "an export by plangrad that is not complete\n";

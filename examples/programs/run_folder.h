@@ -48,8 +48,8 @@ LoadedGpt load_gpt(const std::filesystem::path& folder, const autograd::DevicePt
 /// throws: Error unless the folder is new, empty or an earlier export
 void export_gpt(const LoadedGpt& gpt, const std::filesystem::path& folder);
 
-/// What is wrong with the bytes of an export; empty: nothing is; nothing: the folder has no list of
-/// checksums. An export that is replaced meanwhile is read anew.
+/// Describes the first damage of an export; the text is empty if it is intact. A folder without a
+/// list of checksums has no answer. An export that is replaced meanwhile is read anew.
 ///   all: a file that is missing is wrong, too
 std::optional<std::string> export_damage(const std::filesystem::path& folder, bool all);
 /// Does nothing for folders of other programs.

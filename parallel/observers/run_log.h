@@ -14,7 +14,7 @@ struct LogSettings {
   std::string unit = "tokens";  ///< the unit of rates
   std::int64_t units_per_step = 0;
   bool is_segment = false;  ///< another session follows where this one stops
-  /// What a terminal gets for a line, in which names of others' files may be.
+  /// Makes a line safe for a terminal: it may quote names of others' files.
   std::function<std::string(const std::string&)> shown = [](const auto& line) { return line; };
 };
 

@@ -87,7 +87,7 @@ int Borders::distance(int done) const {
   return next - done;
 }
 
-/// Of several observers that want this border, the last one names it.
+/// If several observers want this border, the last of them names it.
 const char* Borders::why(int before, int done) const {
   if (done == last_) return "end";
   if (saves(before, done)) return "checkpoint";

@@ -23,7 +23,7 @@ std::string goes_on(const std::string& from, const std::string& prompt, const Wo
   return result.output.substr(prompt.size(), result.output.size() - prompt.size() - 1);
 }
 
-/// `status`: 2 for flags that make no sense, 1 for files that can't be used.
+/// `status`: 2 for what is found before the work begins, 1 for what fails later.
 void check_error(const Finished& result, const std::string& part, int status = 2) {
   CHECK(result.status == status);
   CHECK(result.output.empty());
