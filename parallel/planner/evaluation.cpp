@@ -201,7 +201,8 @@ Found Evaluation::combined(const Candidate& candidate, const std::vector<Length>
   Found found{.candidate = candidate, .bound = bound(candidate), .reduction = sums(candidate).how};
   const Costs costs = this->costs(candidate, whole);
   const std::vector<Run> runs = this->runs(candidate, lengths, costs, whole);
-  for (const Run& run : runs) found.seconds += run.length.time * std::ranges::max(run.times.end);
+  for (const Run& run : runs) found.simulated += run.length.time * std::ranges::max(run.times.end);
+  found.seconds = found.simulated;
   // A few updates may have less than a mean share of what comes in turns.
   if (traits(candidate).overlaps && !whole)
     found.seconds = std::max(found.seconds, bound_with_messages(candidate));

@@ -36,7 +36,8 @@ struct Candidate {
 struct Found {
   Candidate candidate;
   double bound = 0;                                 ///< seconds that an update takes at least
-  double seconds = 0;                               ///< of an update, simulated
+  double simulated = 0;                             ///< of an update, as simulated plans say
+  double seconds = 0;                               ///< of an update; no less than the bound
   AllReduce reduction = AllReduce::scatter_reduce;  ///< of those that a run can choose, the fastest
   Peak peak = {};                                   ///< of the rank of a replica that has the most
   double bytes = 0;                                 ///< at that peak
@@ -132,9 +133,8 @@ class Evaluation {
     void add(const Row& row, int stage, int per_update, bool flushes);
     int first = 0;               ///< the most on the first stage, on all ranks that have it
     std::vector<int> most = {};  ///< by rank
-    std::vector<int> ahead =
-        {};  ///< by rank: the forwards after its own, at least, that a backward
-             ///< follows while there are more
+    /// By rank: the forwards after its own, at least, that a backward follows while there are more.
+    std::vector<int> ahead = {};
   };
   const InFlight& in_flight(const Candidate& candidate);
   int most_in_flight(const Candidate& candidate);

@@ -35,9 +35,8 @@ std::vector<Candidate> candidates(Evaluation& evaluation, int layers, int device
 
 struct SearchResult {
   std::vector<Found> best;  ///< that fit, fastest first, with the parts of their time
-  std::optional<Found>
-      nearest;  ///< of those that could be among them but for their memory: the one
-                ///< that needs the least more
+  /// Of those that could be among them but for their memory: the one that needs the least more.
+  std::optional<Found> nearest;
   std::size_t candidates = 0, refused = 0, simulated = 0;  ///< refused: without enough memory
 };
 
