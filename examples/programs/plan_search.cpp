@@ -20,6 +20,19 @@ namespace plangrad::examples {
 using namespace parallel;
 using Json = nlohmann::json;
 
+/// Adds a flag for a list with commas; a value that comes again has no effect.
+///   read: makes a value of a word, or throws an Error
+template <class T, class Read>
+static void add_list(Flags& flags, const char* name, std::vector<T>& all, const char* kind,
+                     const std::string& what, const Read& read) {
+  const auto take = [&all, read](const std::string& words) {
+    all.clear();
+    for (const std::string& word : split(words, ','))
+      if (T each = read(word); std::ranges::find(all, each) == all.end()) all.push_back(each);
+  };
+  flags.taken(name, kind, what, take)->check(checked_by(take));
+}
+
 void SearchFlags::add_flags(CLI::App& app) {
   Flags flags(app);
   flags.group("Search");
@@ -37,28 +50,21 @@ void SearchFlags::add_flags(CLI::App& app) {
   flags.whole("--rows", rows, 1, "plans that are printed");
   flags.number("--memory", memory, 0, limits::large,
                "bytes of each device (default: the machine's)");
-  flags.words("--schedule", schedules, "NAME,...", "only these (default: all that divide a batch)")
-      ->delimiter(',');
+  add_list(flags, "--schedule", schedules, "NAME,...",
+           "only these (default: all that divide a batch)", std::identity());
   flags
       .words("--dtype", dtype, "TYPE",
              "f32 or bf16 (default: RUN's, or in which the machine is faster)")
       ->check(CLI::IsMember({"f32", "bf16"}));
-  flags
-      .words(
-          "--prune", prune, "X,...",
-          "shares of each matrix that are pruned; ranks store the rest (SAMO), and need the memory "
-          "of a dense run until they are (default: 0)")
-      ->delimiter(',')
-      ->check(number_between(0.0, 0.9999));
+  add_list(flags, "--prune", prune, "X,...",
+           "shares of each matrix that are pruned; ranks store the rest (SAMO), and need the "
+           "memory of a dense run until they are (default: 0)",
+           [](const std::string& word) { return read_number(word, 0.0, 0.9999); });
   const auto codec_list = [&](const char* name, std::vector<CodecSpec>& all, const char* what,
                               WhichCodecs which) {
-    flags.taken(name, "NAME,...",
-                text(what, "; encoding takes no time (default: none): ", codec_usages(which)),
-                [&all](const std::string& words) {
-                  all.clear();
-                  for (const std::string& each : split(words, ','))
-                    all.push_back(parse_codec(each));
-                });
+    add_list(flags, name, all, "NAME,...",
+             text(what, "; encoding takes no time (default: none): ", codec_usages(which)),
+             parse_codec);
   };
   app.add_flag_callback(
          "--order",

@@ -49,6 +49,16 @@ TEST_CASE("plan search chooses among codecs, shares and stages a rank, and names
              Contains(text("  ", chunked["chunks"].get<int>(), " stages a rank\n")));
 }
 
+TEST_CASE("plan search takes what comes twice in a list once") {
+  const nlohmann::json once = json_of(words + Words{"--codec", "none,quantize:4", "--prune", "0"});
+  const nlohmann::json twice =
+      json_of(words + Words{"--schedule", "1f1b,1f1b", "--codec", "none,quantize:4,quantize:4:1024",
+                            "--codec-channel", "none,none", "--prune", "0,0.0"});
+  CHECK(twice["candidates"] == once["candidates"]);
+  CHECK(twice["best"] == once["best"]);
+  check_refused(words + Words{"--prune", "0,2"}, "--prune: expected a number from 0 to 0.9999");
+}
+
 TEST_CASE("plan search names the plan that needs the least more, if there is one") {
   const nlohmann::json all = json_of(words + Words{"--memory", "2.4e9"});
   CHECK(all["nearest"]["bytes"] > 2.4e9);
