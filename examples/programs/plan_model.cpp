@@ -12,18 +12,26 @@
 #include "examples/programs/plan_flags.h"
 #include "examples/programs/program.h"
 #include "nn/checkpoint/file.h"
+#include "nn/models/gpt.h"
 #include "sparse/pruning.h"
 
 namespace plangrad::examples {
 
 using namespace parallel;
 
+std::string model_words() {
+  std::string gpt = nn::to_json(nn::GptConfig()).dump();
+  for (std::size_t at = 0; (at = gpt.find(',', at)) != gpt.npos;) gpt.insert(++at, " ");
+  return fmt::format(
+      "{}; or a file: a checkpoint's manifest.json, a run's summary.json, or the "
+      "JSON that these have of a GPT, such as {}",
+      fmt::join(planned_models(), ", "), gpt);
+}
+
 void ModelFlags::add_flags(CLI::App& app) {
   Flags flags(app);
   flags.group("Model (its bytes, and the memory that ranks need)");
-  flags.words("--model", model, "NAME",
-              fmt::format("{}; or a file with the JSON of a GPT, as checkpoints have it",
-                          fmt::join(planned_models(), ", ")));
+  flags.words("--model", model, "NAME", model_words());
   flags.whole("--sequences", sequences, 1, "sequences, or images, of a microbatch");
   flags.choice("--dtype", dtype, {"f32", "bf16"}, "type of weights and activations");
   flags.number("--prune", prune, 0, 0.9999,

@@ -18,6 +18,9 @@ class App;
 
 namespace plangrad::examples {
 
+/// What --model takes: names, and which files.
+std::string model_words();
+
 struct ModelFlags {
   std::string model = {};  ///< a name or a file; empty: none
   int sequences = 1;       ///< of a microbatch

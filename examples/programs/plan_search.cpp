@@ -36,9 +36,7 @@ static void add_list(Flags& flags, const char* name, std::vector<T>& all, const 
 void SearchFlags::add_flags(CLI::App& app) {
   Flags flags(app);
   flags.group("Search");
-  flags.words("--model", model, "NAME",
-              text("what is trained, or a file with the JSON of a GPT: ",
-                   fmt::format("{}", fmt::join(planned_models(), ", "))));
+  flags.words("--model", model, "NAME", "what is trained: " + model_words());
   flags.words("--costs", costs, "RUN",
               "the folder of a finished run of the model: the seconds that its computations took, "
               "divided among layers by their arithmetic, for each example, count instead of the "
