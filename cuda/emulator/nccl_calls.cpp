@@ -25,7 +25,7 @@ thread_local Group group;
 
 bool is_message(Kind kind) { return kind == Kind::send || kind == Kind::receive; }
 bool has_root(Kind kind) { return kind == Kind::reduce || kind == Kind::broadcast; }
-bool reduces(Kind kind) {
+bool adds_up(Kind kind) {
   return kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::reduce_scatter;
 }
 
@@ -108,7 +108,7 @@ ncclResult_t check(const Call& call) {
   std::size_t read = to_all ? bytes * ranks : bytes, written = from_all ? bytes * ranks : bytes;
   int device = call.comm->device;
   std::shared_ptr<Stream> stream = stream_of(call);
-  if ((reduces(call.kind) && call.type == ncclUint8) || call.peer < 0 || call.peer >= int(ranks) ||
+  if ((adds_up(call.kind) && call.type == ncclUint8) || call.peer < 0 || call.peer >= int(ranks) ||
       !stream || stream->device != device || spoils_recording(stream) ||
       (reads && !is_memory(call.source, read, device)) ||
       (writes && !is_memory(call.target, written, device)))

@@ -12,6 +12,7 @@ class BitChoice : public AskingObserver<Bits, Nothing> {
   /// every: updates, the codec's period; 0: never
   explicit BitChoice(int every) : every_(every) {}
   const char* name() const override { return "bits"; }
+  bool chooses_bits() const override { return true; }
   Border next_border(int done) const override {
     return {next_multiple(every_, done), "choice of bits"};
   }

@@ -85,34 +85,31 @@ SessionRank::SessionRank(const Training& training, Transport& transport, const D
 
 /// Makes the rank's part of the run, or reads it from a checkpoint.
 void SessionRank::begin() {
-  const SessionSettings& settings = settings_;
   AtWork preparing(engine_.transport(), Work::preparing);
   std::shared_ptr<const Checkpoint> checkpoint;
-  if (settings.resumed) {
-    checkpoint = settings.resumed->get();
+  if (settings_.resumed) {
+    checkpoint = settings_.resumed->get();
     first_ = steps_ = static_cast<int>(checkpoint->step());
     run_id_ = checkpoint->run_id();
   }
   const Plans::Shared shared = like();
   const VerifiedPlan& plan = *shared;
   // A plan of one update can keep rules that longer ones break: they are verified before any runs.
-  if (settings.plans->fixed_steps() == 0 && !settings.plans->endless(steps_))
-    settings.plans->get(
-        steps_, std::clamp(settings.steps - steps_, 1, std::max(1, settings.reported_steps)));
-  if (settings.engine.reduction == AllReduce::hierarchical)
+  if (settings_.plans->fixed_steps() == 0 && !settings_.plans->endless(steps_))
+    settings_.plans->get(
+        steps_, std::clamp(settings_.steps - steps_, 1, std::max(1, settings_.reported_steps)));
+  if (settings_.engine.reduction == AllReduce::hierarchical)
     check_hosts(plan.plan(), engine_.settings().hosts);
   if (checkpoint)
     for (const auto& observer : observers_) observer->resume(*checkpoint, *this);
   engine_.prepare(plan.plan());
-  const auto is_choice = [](const auto& observer) {
-    return observer->name() == std::string("bits");
-  };
-  PG_CHECK(!plan.plan().codec.kind().chooses_bits || std::ranges::any_of(observers_, is_choice),
-           "codec ", print(plan.plan().codec), " needs an observer that chooses its bits");
+  const bool is_adaptive = plan.plan().codec.kind().chooses_bits;
+  PG_CHECK(!is_adaptive || std::ranges::any_of(observers_, &RunObserver::chooses_bits), "codec ",
+           print(plan.plan().codec), " needs an observer that chooses its bits");
   begun_ = true;
   if (!checkpoint) return;
   read_state(*checkpoint, engine_);
-  if (plan.plan().codec.kind().chooses_bits) engine_.set_bits(of_run(*checkpoint, "bits", Bits()));
+  if (is_adaptive) engine_.set_bits(of_run(*checkpoint, "bits", Bits()));
   read_codec_state(*checkpoint, engine_, plan.plan());
   lost_ = lost_residual(*checkpoint, plan.plan(), engine_.training());
   if (cuts_peaks_) peaks_.cut();
