@@ -25,9 +25,9 @@ int main(int argc, char** argv) {
     const std::string data = examples::usage([&] {
       PG_CHECK(out.extension() == ".html", "--out ", out.string(),
                ": the comparison is a page; give a name that ends in .html");
-      return parallel::compare_runs(runs).dump();
+      return examples::compare_runs(runs).dump();
     });
-    nn::write_file(out, parallel::comparison_page("Comparison of runs", data));
+    nn::write_file(out, examples::comparison_page("Comparison of runs", data));
     examples::tell("comparison: " + out.string(), std::cout);
     return 0;
   });

@@ -80,7 +80,7 @@ std::string print(const std::vector<PlannedLoss>& losses) {
   return all;
 }
 
-parallel::Prolong losing(const PlannedLoss& loss, parallel::PlantedLoss& transport,
+parallel::Prolong losing(const PlannedLoss& loss, PlantedLoss& transport,
                          parallel::Prolong before) {
   return [loss, &transport, before](const parallel::Plan& plan, const parallel::Instruction& x,
                                     auto begun) {

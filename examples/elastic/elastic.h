@@ -31,8 +31,7 @@ std::vector<PlannedLoss> parse_losses(const std::string& words);
 std::string print(const std::vector<PlannedLoss>& losses);
 
 /// Calls lose() as soon as the rank has done a computation of the loss's update.
-parallel::Prolong losing(const PlannedLoss& loss, parallel::PlantedLoss& transport,
-                         parallel::Prolong before);
+parallel::Prolong losing(const PlannedLoss& loss, PlantedLoss& transport, parallel::Prolong before);
 
 using Words = std::vector<std::string>;
 

@@ -8,7 +8,9 @@
 
 #include "parallel/transports/launch.h"
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
+
+using namespace plangrad::parallel;
 
 /// Passes everything on to another transport until the rank is lost, which then ends in its next
 /// cell.
@@ -56,4 +58,4 @@ class PlantedLoss : public Transport {
   std::atomic<bool> due_ = false;
 };
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

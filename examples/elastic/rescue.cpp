@@ -13,7 +13,7 @@
 #include "parallel/transports/launch.h"
 #include "parallel/transports/threads_transport.h"
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
 
 using nlohmann::json;
 namespace fs = std::filesystem;
@@ -26,7 +26,7 @@ struct Saved {
   int update = 0;
 };
 
-Saved saved_in(const fs::path& out) {
+Saved newest_in(const fs::path& out) {
   const fs::path folder = checkpoint_of(out);
   Saved found;
   for (const std::string& manifest : nn::manifests_of(folder)) try {
@@ -193,7 +193,7 @@ std::string Rescue::save(const RescueSettings& settings, const LearningRate& rat
   const int before = newest == settings.scope.given_up ? first : newest;
   const bool aside = diverged_ && (before > 0 || first > 0);
   const fs::path to = aside ? out / "diverged" : out;
-  const std::string id = settings.scope.overwrite && !diverged_ ? "" : saved_in(to).run_id;
+  const std::string id = settings.scope.overwrite && !diverged_ ? "" : newest_in(to).run_id;
   if (!id.empty() && id != remains_.front().run_id)
     return text("the last updates are lost, as ", to.string(),
                 " holds another run, which stays; save earlier with --save-every");
@@ -227,7 +227,7 @@ std::string Rescue::how_to_go_back(const fs::path& out, int newest) {
 }
 
 int Rescue::newest_save(const fs::path& out) const {
-  const Saved saved = saved_in(out);
+  const Saved saved = newest_in(out);
   return remains_.empty() || saved.run_id != remains_.front().run_id ? 0 : saved.update;
 }
 
@@ -290,4 +290,4 @@ void Rescue::commit(int update, const fs::path& out, const RescueSettings& setti
   lines.replace_earlier();
 }
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

@@ -13,7 +13,9 @@
 #include "parallel/session/saving.h"
 #include "parallel/session/session_rank.h"
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
+
+using namespace plangrad::parallel;
 
 /// What a rank still has when a session fails. Buffers are shared with the engine that is gone.
 struct Remains {
@@ -89,4 +91,4 @@ class Rescuer : public RunObserver {
   std::shared_ptr<Rescue> rescue_;
 };
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

@@ -11,7 +11,7 @@
 #include "parallel/session/session_rank.h"
 #include "parallel/transports/launch.h"
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
 namespace {
 
 class ChecksumsOfRank {
@@ -224,4 +224,4 @@ void SilentErrors::ended(Lead& lead) {
   if (times_ > 0) lead.say(text("silent errors: looked for ", times_, "x, found none"));
 }
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

@@ -7,7 +7,9 @@
 #include "parallel/engine/engine.h"
 #include "parallel/session/observer.h"
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
+
+using namespace plangrad::parallel;
 
 /// The checksum of something that several ranks must have alike.
 struct Checksum {
@@ -46,4 +48,4 @@ class SilentErrors : public AskingObserver<Nothing, std::vector<Checksum>> {
   int times_ = 0;
 };
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

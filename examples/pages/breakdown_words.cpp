@@ -9,7 +9,7 @@
 
 #include "parallel/drawing/figure.h"
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
 namespace {
 
 bool is_nothing(double seconds, double total) { return seconds <= total * 1e-9; }
@@ -84,4 +84,4 @@ nlohmann::json to_json(const CriticalPath& path) {
   return result;
 }
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

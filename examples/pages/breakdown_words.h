@@ -7,7 +7,9 @@
 
 #include "parallel/simulation/breakdown.h"
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
+
+using namespace plangrad::parallel;
 
 /// Lines of text with columns below each other: the names of the parts, then a row for each rank,
 /// and one for all; only the latter if there are more than 16 ranks. Cells have seconds and the
@@ -21,4 +23,4 @@ std::string describe(const CriticalPath& path);
 /// Seconds by part, and the numbers of instructions.
 nlohmann::json to_json(const CriticalPath& path);
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

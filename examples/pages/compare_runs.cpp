@@ -11,7 +11,9 @@
 #include "examples/pages/metrics_table.h"
 #include "parallel/observers/metric_files.h"
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
+
+using namespace plangrad::parallel;
 using nlohmann::json;
 namespace fs = std::filesystem;
 
@@ -133,4 +135,4 @@ json compare_runs(const std::vector<fs::path>& folders) {
   return result;
 }
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

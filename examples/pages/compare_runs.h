@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
 
 /// {"runs": [{"name", "summary", "metrics": columns}], "differences": [{"what", "values": of each
 /// run}], "warnings": [...]}: settings in which the runs differ, and what of this makes numbers
@@ -15,4 +15,4 @@ namespace plangrad::parallel {
 /// throws: Error if a folder has no summary.json of a run, or fewer than two are given
 nlohmann::json compare_runs(const std::vector<std::filesystem::path>& folders);
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

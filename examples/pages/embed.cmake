@@ -8,5 +8,5 @@ foreach(file ${files})
   file(READ ${file} part)
   string(APPEND text "\nR\"embedded(${part})embedded\"")
 endforeach()
-file(WRITE ${OUTPUT} "namespace plangrad::parallel {\nextern const char* const ${NAME};\n"
-                     "const char* const ${NAME} =${text};\n}  // namespace plangrad::parallel\n")
+file(WRITE ${OUTPUT} "namespace plangrad::examples {\nextern const char* const ${NAME};\n"
+                     "const char* const ${NAME} =${text};\n}  // namespace plangrad::examples\n")

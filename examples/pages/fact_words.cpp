@@ -10,7 +10,7 @@
 #include "examples/pages/plan_facts.h"
 #include "parallel/drawing/figure.h"
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
 namespace {
 
 using Json = nlohmann::json;
@@ -218,4 +218,4 @@ Lines in_words(const Json& facts, FactKind told) {
   return lines;
 }
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

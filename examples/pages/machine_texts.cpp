@@ -4,7 +4,7 @@
 
 #include <sstream>
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
 
 extern const char* const machine_texts;  // one after the other
 
@@ -26,4 +26,4 @@ const std::map<std::string, std::string>& known_machines() {
   return all;
 }
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

@@ -5,9 +5,9 @@
 #include <map>
 #include <string>
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
 
 /// The texts by name, each with the comments in front of it.
 const std::map<std::string, std::string>& known_machines();
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

@@ -8,7 +8,7 @@
 
 #include "nn/checkpoint/file.h"
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
 using nlohmann::json;
 
 double rounded(double value, int digits) {
@@ -136,4 +136,4 @@ json MetricsTable::histogram() const {
           {"slow", quantile_at(0.99)}};
 }
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
 
 /// A number with `digits` digits, which is short as text.
 double rounded(double value, int digits);
@@ -32,4 +32,4 @@ class MetricsTable {
   std::vector<nlohmann::json> others_;                  // lines that tell of no update
 };
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

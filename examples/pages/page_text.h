@@ -6,7 +6,9 @@
 
 #include "parallel/drawing/figure.h"
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
+
+using namespace plangrad::parallel;
 
 /// JSON for a script element. Without < in it, no string ends the element or opens a comment there.
 inline std::string json_in_page(const std::string& json) {
@@ -33,4 +35,4 @@ inline std::string page_head(const std::string& title, const std::string& style,
          escape(title) + "</title>\n<style>\n" + style + "</style>\n</head>\n";
 }
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

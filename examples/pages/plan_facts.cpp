@@ -11,7 +11,7 @@
 #include "examples/pages/time_steps.h"
 #include "parallel/simulation/holdings.h"
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
 namespace {
 
 using Json = nlohmann::json;
@@ -168,4 +168,4 @@ nlohmann::json to_json(const PlanError& error) {
   return result;
 }
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

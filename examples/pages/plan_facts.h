@@ -12,7 +12,9 @@
 #include "parallel/simulation/variants.h"
 #include "parallel/verifier/verify.h"
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
+
+using namespace plangrad::parallel;
 
 /// The unit of a number.
 enum class Unit { count, share, seconds, bytes };
@@ -61,4 +63,4 @@ nlohmann::json to_json(const Plan& plan);
 /// other rule.
 nlohmann::json to_json(const PlanError& error);
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

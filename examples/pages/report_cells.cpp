@@ -15,7 +15,7 @@
 #include "parallel/simulation/breakdown.h"
 #include "parallel/simulation/time_steps.h"
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
 using nlohmann::json;
 
 namespace {
@@ -202,4 +202,4 @@ json cells_json(const Plan& plan, const Timeline& measured, const Timeline& plan
   return result;
 }
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

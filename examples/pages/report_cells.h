@@ -10,7 +10,9 @@
 
 #include "parallel/simulation/breakdown.h"
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
+
+using namespace plangrad::parallel;
 
 /// The time of one update: from its first forward, on any rank, until all have computed and
 /// stepped.
@@ -48,4 +50,4 @@ std::optional<Late> first_late(const Plan& plan, const WaitGraph& graph, const T
 nlohmann::json cells_json(const Plan& plan, const Timeline& measured, const Timeline& planned,
                           const UpdateSpan& update);
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

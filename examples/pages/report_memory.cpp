@@ -14,7 +14,7 @@
 #include "parallel/plan/lifetimes.h"
 #include "parallel/simulation/costs.h"
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
 using nlohmann::json;
 
 namespace {
@@ -210,4 +210,4 @@ std::vector<StateBytes> state_at_level(const VerifiedPlan& plan, const Training&
   return result;
 }
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

@@ -12,7 +12,9 @@
 #include "parallel/plan/timeline.h"
 #include "parallel/verifier/verify.h"
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
+
+using namespace plangrad::parallel;
 
 /// The bytes that a record's rank would have sent if the value were in f32 and no codec encoded it.
 /// Empty messages and norms stay as they are.
@@ -48,4 +50,4 @@ struct StateBytes {
 std::vector<StateBytes> state_at_level(const VerifiedPlan& plan, const Training& training,
                                        int level, double optimizer);
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

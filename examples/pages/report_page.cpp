@@ -3,7 +3,7 @@
 
 #include "examples/pages/page_text.h"
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
 
 extern const char* const report_style;     // CSS, with that of timelines
 extern const char* const timeline_script;  // JavaScript of the player, which the next one uses
@@ -30,4 +30,4 @@ std::string comparison_page(const std::string& title, const std::string& data) {
   return page_with("comparison", title, data);
 }
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

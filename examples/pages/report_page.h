@@ -4,11 +4,11 @@
 
 #include <string>
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
 
 /// One HTML page that needs no network. `data`: a run's, as run_page.h describes it.
 std::string run_page(const std::string& title, const std::string& data);
 /// A page that compares runs. `data`: {"runs": [{"name", "summary", "metrics"}]}.
 std::string comparison_page(const std::string& title, const std::string& data);
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

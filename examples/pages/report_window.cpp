@@ -12,7 +12,7 @@
 #include "examples/pages/report_memory.h"
 #include "parallel/verifier/verify.h"
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
 using nlohmann::json;
 
 namespace {
@@ -109,4 +109,4 @@ json window_json(const RecordedUpdates& recorded, const RecordedFacts& facts,
   return page;
 }
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

@@ -7,7 +7,9 @@
 
 #include "parallel/observers/recording.h"
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
+
+using namespace plangrad::parallel;
 
 nlohmann::json window_json(const RecordedUpdates& recorded, const RecordedFacts& facts,
                            const Training& training);
@@ -16,4 +18,4 @@ nlohmann::json window_json(const RecordedUpdates& recorded, const RecordedFacts&
 /// same stages in the same order, itself included. All ranks, each alone, up to 32 of them.
 std::vector<std::vector<int>> shown_ranks(const Plan& plan);
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

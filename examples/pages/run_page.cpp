@@ -11,7 +11,7 @@
 #include "nn/checkpoint/file.h"
 #include "parallel/observers/pretended_count.h"
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
 using nlohmann::json;
 
 namespace {
@@ -104,4 +104,4 @@ std::vector<std::pair<std::string, std::string>> pretended_facts(const json& sum
   return facts;
 }
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

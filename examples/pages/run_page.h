@@ -6,7 +6,9 @@
 #include "examples/pages/metrics_table.h"
 #include "parallel/observers/run_record.h"
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
+
+using namespace plangrad::parallel;
 
 class RunPage : public RunRecord {
  public:
@@ -26,4 +28,4 @@ class RunPage : public RunRecord {
 ///   summary: "pretended" of summary.json
 std::vector<std::pair<std::string, std::string>> pretended_facts(const nlohmann::json& summary);
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

@@ -6,7 +6,7 @@
 
 #include "autograd/error.h"
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
 namespace {
 
 /// Whether a sending counts as a stage's value; in a collective, only the first member's does.
@@ -66,4 +66,4 @@ TimeSteps time_steps(const Plan& plan, const Timeline& timeline) {
   return steps;
 }
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

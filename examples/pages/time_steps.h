@@ -7,7 +7,9 @@
 
 #include "parallel/simulation/time_steps.h"
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
+
+using namespace plangrad::parallel;
 
 /// Counts with one entry per time step; the last entry counts only what happens at the very end.
 struct TimeSteps {
@@ -28,4 +30,4 @@ struct TimeSteps {
 /// throws: Error if no forward or backward of the timeline takes time
 TimeSteps time_steps(const Plan& plan, const Timeline& timeline);
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

@@ -18,8 +18,8 @@ using namespace parallel;
 struct RankProfile {
   int updates = 0, threads = 1;
   double seconds = 0;  ///< of the rank's updates: in kernels, and between them
-  autograd::DeviceRates rates;
-  autograd::KernelTable kernels, beside;  ///< beside: on the rank's message lane
+  DeviceRates rates;
+  KernelTable kernels, beside;  ///< beside: on the rank's message lane
   static auto fields(auto& x) {
     return std::tie(x.updates, x.threads, x.seconds, x.rates, x.kernels, x.beside);
   }

@@ -9,7 +9,7 @@
 #include "autograd/backend.h"
 #include "examples/profile/profiled_device.h"
 
-namespace plangrad::autograd {
+namespace plangrad::examples {
 
 class ProfiledBackend : public Backend {
  public:
@@ -82,4 +82,4 @@ class ProfiledBackend : public Backend {
   KernelProfile profile_;
 };
 
-}  // namespace plangrad::autograd
+}  // namespace plangrad::examples

@@ -9,7 +9,7 @@
 
 #include "examples/profile/profiled_backend.h"
 
-namespace plangrad::autograd {
+namespace plangrad::examples {
 
 void KernelProfile::begin() {
   if (++stretches_ == 2) {
@@ -81,4 +81,4 @@ DeviceRates measure_rates(const Device& device) {
   return rates;
 }
 
-}  // namespace plangrad::autograd
+}  // namespace plangrad::examples

@@ -18,7 +18,9 @@
 #include "autograd/device.h"
 #include "autograd/kernel_work.h"
 
-namespace plangrad::autograd {
+namespace plangrad::examples {
+
+using namespace plangrad::autograd;
 
 /// The best rates of a device, measured with the threads that its kernels have.
 struct DeviceRates {
@@ -69,4 +71,4 @@ KernelProfile* profile_of(const Device& device);
 /// of five copies of 64 MiB, the like of which no cache holds. Charges no memory to its meter.
 DeviceRates measure_rates(const Device& device);
 
-}  // namespace plangrad::autograd
+}  // namespace plangrad::examples

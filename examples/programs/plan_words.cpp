@@ -80,7 +80,6 @@ std::vector<std::string> sentences(const parallel::VerifiedPlan& verified) {
 namespace {
 
 using nlohmann::json;
-using parallel::number_text, parallel::PlanFact;
 
 /// The number at a place: the largest of a list, the sum of an object's values; none if it is not
 /// there.
@@ -101,7 +100,7 @@ std::optional<double> number_at(const json& facts, const char* place) {
 /// Calls take(fact, value of a, value of b) for each number that both plans have.
 template <class Take>
 void for_each_number(const NamedFacts& a, const NamedFacts& b, Take&& take) {
-  for (const PlanFact& fact : parallel::plan_facts()) {
+  for (const PlanFact& fact : plan_facts()) {
     if (!fact.is_compared) continue;
     const auto of_a = number_at(a.facts, fact.place), of_b = number_at(b.facts, fact.place);
     if (of_a && of_b) take(fact, *of_a, *of_b);
@@ -111,7 +110,7 @@ void for_each_number(const NamedFacts& a, const NamedFacts& b, Take&& take) {
 std::string difference_text(const PlanFact& fact, double a, double b) {
   if (a == b) return "";
   std::string line = (b > a ? "+" : "-") + number_text(std::abs(b - a), fact.unit);
-  const bool is_share = fact.unit == parallel::Unit::share;
+  const bool is_share = fact.unit == Unit::share;
   if (a > 0 && !is_share) line += fmt::format(", x {:.3g}", b / a);
   return is_share ? line.substr(0, line.size() - 1) + " points" : line;
 }
@@ -130,8 +129,8 @@ NamedFacts side_of(const PlanRequest& request, const std::string& name) {
   const parallel::VerifiedPlan verified =
       parallel::verify(is_schedule ? one.made() : read_plan(name));
   return {is_schedule ? one.schedule.title() : printable_line(name),
-          parallel::all_facts(
-              verified, parallel::encoded(request.costs.costs, verified.plan(), "--weight-bytes"))};
+          all_facts(verified,
+                    parallel::encoded(request.costs.costs, verified.plan(), "--weight-bytes"))};
 }
 
 std::string compared(const NamedFacts& a, const NamedFacts& b) {

@@ -22,6 +22,7 @@
 
 namespace {
 
+using namespace plangrad::examples;
 using namespace plangrad::parallel;
 
 constexpr std::int64_t kept_bytes = 1 << 20, weight_bytes = 1 << 18;  // of a stage

@@ -14,6 +14,7 @@
 
 namespace {
 
+using namespace plangrad::examples;
 using namespace plangrad::parallel;
 using namespace plangrad::tests;
 using Json = nlohmann::json;

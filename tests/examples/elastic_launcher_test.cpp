@@ -14,6 +14,7 @@
 #include "tests/examples/processes.h"
 #include "tests/examples/runs.h"
 
+using namespace plangrad::examples;
 using namespace plangrad::tests;
 
 #if PLANGRAD_MPI

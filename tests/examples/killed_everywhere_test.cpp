@@ -12,6 +12,7 @@
 
 #if PLANGRAD_PRELOADS  // not with sanitizers, which want to be loaded first
 
+using namespace plangrad::examples;
 using namespace plangrad::tests;
 
 namespace {

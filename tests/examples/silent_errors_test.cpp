@@ -12,6 +12,7 @@
 #include "tests/parallel/support/far_transport.h"
 #include "tests/parallel/support/small_session.h"
 
+using namespace plangrad::examples;
 using namespace plangrad::tests;
 using nlohmann::json;
 

@@ -7,7 +7,7 @@
 
 #include "autograd/error.h"
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
 namespace {
 
 /// source: RFC 4648, section 4
@@ -69,4 +69,4 @@ std::string pack(const std::vector<double>& numbers) {
   return "f32:" + base64(bytes);
 }
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

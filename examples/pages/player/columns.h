@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
 
 /// Whole numbers as "i8:...", "i16:..." or "i32:...", the first that holds them all, little-endian
 /// in base64. A page's unpack() (columns.js) makes a typed array of it.
@@ -15,4 +15,4 @@ std::string pack(const std::vector<std::int64_t>& numbers);
 /// Seconds or bytes as "f32:..."; if all are 0, as whole numbers.
 std::string pack(const std::vector<double>& numbers);
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

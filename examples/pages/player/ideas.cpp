@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
 namespace {
 
 using Formula = std::optional<BubbleFormula>;
@@ -172,4 +172,4 @@ std::optional<BubbleFormula> bubble_formula(const std::string& schedule, const L
   return idea->bubble(found, layout);
 }
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

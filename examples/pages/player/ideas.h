@@ -7,7 +7,9 @@
 
 #include "parallel/schedules/schedule.h"
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
+
+using namespace plangrad::parallel;
 
 /// The bubble of a schedule whose stages are alike and whose messages take no time.
 struct BubbleFormula {
@@ -30,4 +32,4 @@ const Idea* find_idea(const std::string& schedule);
 /// The formula with a layout's numbers; nullopt if the schedule has none, or not for this layout.
 std::optional<BubbleFormula> bubble_formula(const std::string& schedule, const Layout& layout);
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

@@ -6,7 +6,7 @@
 #include "examples/pages/player/columns.h"
 #include "examples/pages/player/player_parts.h"
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
 namespace {
 
 struct Word {
@@ -86,4 +86,4 @@ nlohmann::json place_of_bad_word(const std::string& text) {
   return nullptr;
 }
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

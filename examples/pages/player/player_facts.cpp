@@ -13,7 +13,7 @@
 #include "parallel/simulation/breakdown.h"
 #include "parallel/simulation/variants.h"
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
 namespace {
 
 using Json = nlohmann::json;
@@ -185,4 +185,4 @@ std::string answer(const std::string& request) {
   }
 }
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

@@ -11,7 +11,7 @@
 
 #include <string>
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
 
 /// Answers {"list": true} with {"schedules": [...]}, and any other request (request.h) with an
 /// object. `pack` makes its columns (columns.h); cells and records are counted over all ranks.
@@ -39,4 +39,4 @@ namespace plangrad::parallel {
 /// answer to a request that makes no sense has an error, of rule "request", "schedule" or "text".
 std::string answer(const std::string& request);
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

@@ -10,7 +10,7 @@
 #include "parallel/plan/lifetimes.h"
 #include "parallel/simulation/holdings.h"
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
 
 const std::vector<ShownModel>& shown_models() {
   static const std::vector<ShownModel> all{
@@ -106,4 +106,4 @@ nlohmann::json memory_json(const Plan& plan, const std::vector<Holding>& held) {
   return {{"size", pack(column)}, {"units", units}};
 }
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

@@ -16,7 +16,7 @@
 #include "parallel/plan/operations.h"
 #include "parallel/simulation/machine.h"
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
 namespace {
 
 /// An example of each operation: {text, words}.
@@ -74,4 +74,4 @@ std::string plan_page(const std::string& request) {
   return player_page({{request, answer(request)}});
 }
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

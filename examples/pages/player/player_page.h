@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
 
 /// A plan in a page: what was asked (request.h) and answered, both JSON.
 struct PlayerPlan {
@@ -27,4 +27,4 @@ std::string plan_page(const std::string &request);
 extern const char *const timeline_script;
 extern const char *const player_script, *const player_style, *const player_body;
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

@@ -10,7 +10,7 @@
 #include "parallel/drawing/figure.h"
 #include "parallel/plan/lifetimes.h"
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
 namespace {
 
 using Json = nlohmann::json;
@@ -143,4 +143,4 @@ Json header_json(const Plan& plan) {
   return header;
 }
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

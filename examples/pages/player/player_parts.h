@@ -9,7 +9,9 @@
 #include "parallel/simulation/holdings.h"
 #include "parallel/simulation/variants.h"
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
+
+using namespace plangrad::parallel;
 
 /// The part of a plan that ran or, if the plan is broken, would run up to its fault.
 struct Scene {
@@ -56,4 +58,4 @@ nlohmann::json place_of(const std::string& text, int rank, int index);
 /// The place of the first word that can't be read; null if there is none.
 nlohmann::json place_of_bad_word(const std::string& text);
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

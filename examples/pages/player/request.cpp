@@ -8,7 +8,7 @@
 #include "examples/pages/player/ideas.h"
 #include "parallel/schedules/schedule.h"
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
 namespace {
 
 using Json = nlohmann::json;
@@ -132,4 +132,4 @@ Json list_of_schedules() {
   return all;
 }
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

@@ -8,7 +8,9 @@
 #include "parallel/schedules/plan_spec.h"
 #include "parallel/simulation/costs.h"
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
+
+using namespace plangrad::parallel;
 
 /// Keys of the JSON, all of which but the plan can be left out:
 ///   plan           the plan's text, instead of all keys of a schedule
@@ -42,4 +44,4 @@ nlohmann::json list_of_fields();
 /// All schedules, for a page that lets its reader choose one: name, idea, paper, flags.
 nlohmann::json list_of_schedules();
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

@@ -6,6 +6,7 @@
 
 #include "tests/catch.h"
 
+using namespace plangrad::examples;
 using namespace plangrad::parallel;
 
 TEST_CASE("a breakdown's table has seconds and shares, in columns", "[draw]") {

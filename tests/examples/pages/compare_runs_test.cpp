@@ -8,6 +8,7 @@
 #include "tests/temporary_folder.h"
 
 using namespace plangrad;
+using namespace plangrad::examples;
 using namespace plangrad::tests;
 using namespace plangrad::parallel;
 using nlohmann::json;

@@ -10,6 +10,7 @@
 #include "parallel/simulation/simulate.h"
 #include "tests/catch.h"
 
+using namespace plangrad::examples;
 using namespace plangrad::parallel;
 
 namespace {

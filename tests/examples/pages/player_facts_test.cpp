@@ -13,7 +13,7 @@
 #include "parallel/simulation/breakdown.h"
 #include "tests/catch.h"
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
 namespace {
 
 using Json = nlohmann::json;
@@ -290,4 +290,4 @@ TEST_CASE("player: one slow rank slows its computations") {
 }
 
 }  // namespace
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

@@ -4,7 +4,7 @@
 #include "parallel/schedules/schedule.h"
 #include "tests/catch.h"
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
 namespace {
 
 constexpr std::int64_t loss = 4;  // bytes of it, however many sequences there are
@@ -57,4 +57,4 @@ TEST_CASE("player: stages of a model have all of it") {
   }
 }
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

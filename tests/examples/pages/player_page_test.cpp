@@ -11,7 +11,7 @@
 #include "examples/pages/report_page.h"
 #include "tests/catch.h"
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
 namespace {
 
 PlayerPlan plan_for(const std::string& request) { return {request, answer(request)}; }
@@ -82,4 +82,4 @@ TEST_CASE("player page: other pages can have its timeline") {
 }
 
 }  // namespace
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples

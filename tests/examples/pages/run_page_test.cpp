@@ -15,6 +15,7 @@
 #include "tests/parallel/support/small_session.h"
 
 using namespace plangrad;
+using namespace plangrad::examples;
 using namespace plangrad::tests;
 using namespace plangrad::parallel;
 using nlohmann::json;

@@ -9,6 +9,7 @@
 #include "tests/catch.h"
 #include "tests/parallel/support/plan_cases.h"
 
+using namespace plangrad::examples;
 using namespace plangrad::parallel;
 using plangrad::tests::plan_text;
 

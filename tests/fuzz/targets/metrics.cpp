@@ -9,6 +9,7 @@
 
 namespace plangrad::fuzz {
 
+using namespace examples;
 using namespace parallel;
 
 std::vector<std::string> seeds() {

@@ -7,10 +7,10 @@
 // shims/         what the standard library of emscripten lacks
 #pragma once
 
-namespace plangrad::parallel {
+namespace plangrad::examples {
 
 /// A script that defines plangradPlayer(), which promises a module; module.answer(request) is
 /// answer() of player_facts.h, in a page, a worker or Node. Empty in a build without emscripten.
 extern const char* const player_module;
 
-}  // namespace plangrad::parallel
+}  // namespace plangrad::examples
