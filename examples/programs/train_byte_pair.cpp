@@ -18,6 +18,7 @@ namespace {
 /// Two token ids, packed by pair_key().
 using Pair = std::uint64_t;
 
+/// A word, with each token at its first byte and at its last: between them is what they replaced.
 struct Word {
   std::vector<std::int32_t> tokens;
   std::int64_t count = 0;
@@ -40,11 +41,13 @@ std::vector<Word> count_words(std::string_view text,
   return words;
 }
 
-/// Counts how often each pair of neighbours occurs. A merge recounts only words that have its pair.
+/// Counts how often each pair of neighbours occurs. A merge visits only the places of its pair, so
+/// that words may be long.
 class PairCounts {
  public:
-  explicit PairCounts(std::vector<Word> words) : words_(std::move(words)) {
-    for (std::size_t i = 0; i < words_.size(); ++i) count(i, +1, -1);
+  explicit PairCounts(std::vector<Word> words) : words_(std::move(words)), lengths_(256, 1) {
+    for (std::size_t i = 0; i < words_.size(); ++i)
+      for (std::size_t k = 1; k < words_[i].tokens.size(); ++k) count({i, k}, +1);
     queue_changed();
   }
 
@@ -59,41 +62,35 @@ class PairCounts {
     return false;
   }
 
-  /// Replaces `pair` by `result` in all words.
+  /// Replaces `pair` by `result`, the next token, in all words, each from left to right.
   void merge(Pair pair, std::int32_t result) {
-    std::vector<std::size_t> places = std::move(places_[pair]);
-    for (std::size_t i : places) {
-      count(i, -1, result);
-      join(words_[i].tokens, pair, result);
-      count(i, +1, result);
+    const std::size_t left = lengths_[pair >> 32], right = lengths_[pair & 0xFFFFFFFF];
+    lengths_.push_back(left + right);
+    for (const auto& [i, k] : std::exchange(places_[pair], {})) {
+      auto& tokens = words_[i].tokens;
+      // A place is outdated if one of its tokens has become a part of another since.
+      if (pair_key(tokens[k - 1], tokens[k]) != pair) continue;
+      const std::size_t first = k - left, end = k + right;
+      count({i, k}, -1);
+      for (const int sign : {-1, +1}) {
+        if (sign > 0) tokens[first] = tokens[end - 1] = result;
+        if (first > 0) count({i, first}, sign);
+        if (end < tokens.size()) count({i, end}, sign);
+      }
     }
-    places_.erase(pair);
     queue_changed();
   }
 
  private:
-  /// Adds (sign +1) or subtracts (-1) the pairs of word i. Lists the word under the pairs that are
-  /// new to it: those with token `fresh`, or all if `fresh` is -1.
-  void count(std::size_t i, int sign, std::int32_t fresh) {
-    const auto& tokens = words_[i].tokens;
-    for (std::size_t k = 0; k + 1 < tokens.size(); ++k) {
-      Pair pair = pair_key(tokens[k], tokens[k + 1]);
-      counts_[pair] += sign * words_[i].count;
-      changed_.insert(pair);
-      if (fresh >= 0 && tokens[k] != fresh && tokens[k + 1] != fresh) continue;
-      auto& places = places_[pair];
-      if (places.empty() || places.back() != i) places.push_back(i);
-    }
-  }
+  using Place = std::pair<std::size_t, std::size_t>;  // a word, and where in it a token begins
 
-  static void join(std::vector<std::int32_t>& tokens, Pair pair, std::int32_t result) {
-    std::size_t kept = 0;
-    for (std::size_t k = 0; k < tokens.size(); ++k) {
-      bool here = k + 1 < tokens.size() && pair_key(tokens[k], tokens[k + 1]) == pair;
-      tokens[kept++] = here ? result : tokens[k];
-      if (here) ++k;
-    }
-    tokens.resize(kept);
+  /// Adds (sign +1) or subtracts (-1) the pair of the token at a place and the one before it.
+  void count(const Place& place, int sign) {
+    const Word& word = words_[place.first];
+    const Pair pair = pair_key(word.tokens[place.second - 1], word.tokens[place.second]);
+    counts_[pair] += sign * word.count;
+    changed_.insert(pair);
+    if (sign > 0) places_[pair].push_back(place);
   }
 
   void queue_changed() {
@@ -107,7 +104,8 @@ class PairCounts {
 
   std::vector<Word> words_;
   std::unordered_map<Pair, std::int64_t> counts_;
-  std::unordered_map<Pair, std::vector<std::size_t>> places_;  // words that have or had the pair
+  std::vector<std::size_t> lengths_;                     // by token: its bytes
+  std::unordered_map<Pair, std::vector<Place>> places_;  // those that have or had the pair
   std::unordered_set<Pair> changed_;
   std::priority_queue<std::pair<std::int64_t, Pair>> queue_;  // (count, ~pair): smaller pair first
 };

@@ -39,3 +39,19 @@ TEST_CASE("byte pairs: a run of one letter is counted anew after each merge") {
                                                      "aaaaaaaa aaaaaaaa",
                                                      "aaaaaaaaaaaaaaaa aaaaaaaaaaaaaaaa"});
 }
+
+TEST_CASE("byte pairs: a merge in a long word visits the places of its pair alone") {
+  // A walk over the whole word for each of the 1,243 merges would take 10^9 steps.
+  std::string word;
+  std::uint64_t state = 1;
+  for (int i = 0; i < 1 << 20; ++i, state = state * 6364136223846793005u + 1442695040888963407u)
+    word += static_cast<char>('a' + (state >> 60));
+  const auto trained = train_byte_pairs(word, 1500);
+  CHECK(trained.size() == 1500);
+  // The first merge is the most frequent pair of neighbours.
+  std::map<std::string, int> counts;
+  for (std::size_t i = 0; i + 1 < word.size(); ++i) ++counts[word.substr(i, 2)];
+  const auto most =
+      std::ranges::max_element(counts, {}, [](const auto& each) { return each.second; });
+  CHECK(trained.merges()[0] == std::string{most->first[0], ' ', most->first[1]});
+}
