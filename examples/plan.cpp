@@ -193,7 +193,7 @@ Flags plan_flags(CLI::App& command, PlanRequest& request, bool has_costs = true)
   Flags flags(command);
   flags.words("FILE", request.schedule.plan_file, "",
               "file with a plan's text, instead of schedule flags; - is standard input");
-  request.add_plan_flags(command);
+  request.schedule.add_flags(flags, true);
   if (has_costs) request.costs.add_flags(command);
   flags.group("Output");
   return flags;
@@ -300,7 +300,7 @@ void compare_flags(CLI::App& command, PlanRequest& request) {
   const char* side = "a schedule's name, which the schedule flags complete, or a plan's file";
   flags.words("A", request.schedule.plan_file, "", side)->required();
   flags.words("B", request.other, "", side)->required();
-  request.add_plan_flags(command);
+  request.schedule.add_flags(flags, true);
   command.remove_option(command.get_option("--schedule"));
   request.costs.add_flags(command);
   flags.group("Output");

@@ -81,6 +81,8 @@ void OrderFlags::add_flags(CLI::App& app, bool searches) {
 
 OrderTask OrderFlags::task(const Costs& costs, bool split) const {
   PG_CHECK(stages > 0 || !place.empty(), "give --stages N, or --place with the rank of each stage");
+  PG_CHECK(stages <= OrderTask::most_stages, "--stages ", stages, ": an order has at most ",
+           OrderTask::most_stages);
   PG_CHECK(stages == 0 || place.empty() || std::ssize(place) == stages, "--stages ", stages,
            " and a --place with ", place.size(),
            " values: leave out --stages, or mend one of them");

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <ranges>
 
 #include "examples/programs/program.h"
 #include "parallel/plan/plan.h"
@@ -11,11 +12,6 @@
 namespace plangrad::examples {
 
 using namespace parallel;
-
-void PlanRequest::add_plan_flags(CLI::App& command) {
-  Flags flags(command);
-  schedule.add_flags(flags, true);
-}
 
 Plan PlanRequest::plan(const CLI::App& command) const {
   const std::string& file = schedule.plan_file;
@@ -27,8 +23,46 @@ Plan PlanRequest::plan(const CLI::App& command) const {
   return made();
 }
 
+namespace {
+
+/// About how many cells a plan has, or as many as take as long: a forward brings 8, a sum over
+/// replicas a message from each to each, and lowering looks at each rank at each moment.
+double cells_of(const Schedule& schedule, const Layout& asked) {
+  const Layout layout = settled(schedule, asked);
+  const double stages = 1.0 * layout.stages * layout.copies(), depth = stages / layout.chunks;
+  const double width = layout.width, forwards = width * layout.microbatches * layout.stages;
+  const double looks = schedule.has_order ? width * depth * depth / 4 : forwards * width * depth;
+  return layout.steps * std::max({8 * forwards, 2.1 * width * width * stages, looks});
+}
+
+/// Checks that a plan is not too large to be made and simulated in a few seconds.
+void check_cells(const Schedule& schedule, Layout layout) {
+  constexpr int most_cells = 1 << 21;
+  const double cells = cells_of(schedule, layout);
+  if (cells <= most_cells) return;
+  using Size = std::pair<int Layout::*, const char*>;
+  const Size sizes[]{{&Layout::stages, "--stages"},
+                     {&Layout::microbatches, "--microbatches"},
+                     {&Layout::width, "--data-parallel"},
+                     {&Layout::steps, "--steps"}};
+  const auto [size, flag] =
+      *std::ranges::max_element(sizes, {}, [&](const Size& each) { return layout.*each.first; });
+  const auto fits = [&, size = size](int each) {
+    layout.*size = each;
+    if (schedule.cyclic) layout.microbatches = layout.stages;
+    return cells_of(schedule, layout) <= most_cells;
+  };
+  const int most = *std::ranges::partition_point(std::views::iota(1, int(layout.*size)), fits) - 1;
+  throw autograd::Error(text("this plan would have about ", cells, " cells, and ", most_cells,
+                             " are possible: use ", flag, " ", std::max(most, 1), " or less"));
+}
+
+}  // namespace
+
 Plan PlanRequest::made() const {
   Layout layout = schedule.found();
+  if (schedule.endless && !schedule.gives("steps")) layout.steps = 4;  // bars are found in these
+  check_cells(schedule.behaviour(), layout);
   if (!model.model.empty()) layout.tied = model.is_tied(layout.stages);
   return schedule.endless ? endless_plan(layout) : make_plan(schedule.schedule, layout);
 }

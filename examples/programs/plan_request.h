@@ -36,8 +36,6 @@ struct PlanRequest {
   std::string machine, transport = "threads";
   bool measure = false;
 
-  /// Adds the plan's file, and the flags that describe a schedule.
-  void add_plan_flags(CLI::App& command);
   /// throws: Error if `command` was given both, or neither
   parallel::Plan plan(const CLI::App& command) const;
   /// The plan of the schedule flags.

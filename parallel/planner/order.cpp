@@ -28,7 +28,7 @@ Plan OrderTask::empty() const {
 }
 
 void check(const OrderTask& task) {
-  constexpr int most_stages = 1024, most_forwards = 1 << 16;
+  constexpr int most_stages = OrderTask::most_stages, most_forwards = 1 << 16;
   PG_CHECK(task.stages() > 0 && task.stages() <= most_stages && task.microbatches > 0 &&
                task.microbatches <= most_forwards / task.stages(),
            task.stages(), " stages and ", task.microbatches, " microbatches: an order has at ",

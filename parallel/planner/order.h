@@ -15,6 +15,7 @@ namespace plangrad::parallel {
 
 /// An update whose cells are to be ordered.
 struct OrderTask {
+  static constexpr int most_stages = 1024;
   std::vector<int> place = {0};  ///< by stage: its rank
   int microbatches = 1;
   bool split = false;               ///< backwards have two parts

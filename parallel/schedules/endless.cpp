@@ -145,7 +145,7 @@ std::optional<Plan> make_endless(const std::function<Plan(int steps)>& plan_of) 
   const Plan shortest = plan_of(1);
   if (shortest.in_flight > 0) return std::nullopt;  // its order depends on timing
   const int most_steps = 2 * shortest.stages + 2 * longest_period;
-  for (int steps = 2; steps <= most_steps; ++steps)
+  for (int steps = 2; steps <= most_steps && steps * steps * shortest.passes() <= 1 << 20; ++steps)
     for (int period = 1; period <= std::min(longest_period, steps / 2); ++period) {
       const std::optional<Plan> found = find_bars(plan_of(steps), period);
       if (!found) continue;

@@ -71,8 +71,7 @@ void check_sizes(const Layout& layout) {
   const double forwards = micros * layout.stages * layout.steps;
   PG_CHECK(forwards <= most, "a plan of ", forwards,
            " forwards would not fit into memory; at most ", most,
-           " are possible. Use fewer --steps, or --endless: a plan of a few updates that a ",
-           "run repeats any number of times");
+           " are possible. Use fewer --steps, or --endless, which a run repeats");
 }
 
 /// Checks that cuts by hand make as many stages; how many layers there are is the model's.

@@ -60,8 +60,8 @@ TEST_CASE("plan refuses requests that make no sense") {
     check_refused(words + Words{"--schedule", "gpipe", "--first", "-1"}, "--first: expected");
     check_refused(words + Words{"--schedule", "gpipe", "--first", "300000000"},
                   "Use a smaller --first");
-    check_refused(words + Words{"--schedule", "gpipe", "--stages", "100000", "--steps", "1001"},
-                  "Use fewer --steps, or --endless");
+    check_refused(words + Words{"--schedule", "gpipe", "--stages", "4", "--steps", "100000"},
+                  "cells, and 2097152 are possible: use --steps 65536 or less");
     check_refused(words + Words{good, "--microbatches", "4"},
                   good + " and --microbatches: give a plan file or schedule flags, not both");
     check_refused(words + Words{good, "--clip"}, " and --clip: ");
@@ -127,9 +127,20 @@ TEST_CASE("plan refuses costs and files that can't be") {
 }
 
 TEST_CASE("plan refuses plans of very many ranks, and large files that are no plans or graphs") {
-  for (const Words& size : {Words{"--stages", "100000"}, Words{"--data-parallel", "100000"}})
-    check_refused(Words{"plan", "show", "--schedule", "gpipe", "--microbatches", "4"} + size,
-                  " ranks; at most 10000 are possible");
+  const std::pair<Words, const char*> sizes[] = {
+      {{"1f1b", "--steps", "2147483647"}, "--steps 262144 or less"},
+      {{"gpipe", "--stages", "2147483647"}, "--stages 2896 or less"},
+      {{"interleaved", "--stages", "100000"}, "--stages 5792 or less"},
+      {{"data", "--data-parallel", "100000"}, "--data-parallel 999 or less"},
+      {{"message-driven", "--microbatches", "300000"}, "--microbatches 262144 or less"},
+      {{"cyclic-v2", "--stages", "4", "--steps", "100000"}, "--steps 16384 or less"},
+      {{"cyclic-v1", "--stages", "2147483647"}, "--stages 181 or less"},
+      {{"gpipe", "--stages", "3000", "--endless"}, "--stages 1448 or less"}};
+  for (const auto& [words, works] : sizes)
+    check_refused(Words{"plan", "show", "--schedule"} + words,
+                  std::string("cells, and 2097152 are possible: use ") + works);
+  for (const char* command : {"rows", "order"})
+    check_refused({"plan", command, "--stages", "2147483647"}, "an order has at most 1024");
   const Folder folder;
   std::string rows = "stages 10001 per_step 1 steps 1\n", operators;
   for (int i = 0; i <= 10'000; ++i)
