@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/cpu/cpu_backend.h"
+#include "examples/programs/exports.h"
 #include "examples/programs/program.h"
 #include "examples/programs/run_folder.h"
 #include "nn/checkpoint/checkpoint.h"
@@ -79,13 +80,16 @@ bool verify(const fs::path& folder, const std::string& manifest) {
 }
 
 /// Reads all bytes of an export, if the folder is one. Returns whether they are intact.
-bool verify_export(const fs::path& folder, const std::string& name) {
+bool verify_export(const fs::path& folder, const std::string& name) try {
   const std::optional<std::string> damage = export_damage(folder, /*all*/ true);
   if (!damage && fs::exists(folder / "model.safetensors"))
     print_line(name + ": without checksums, so damage would not be found");
   else if (damage)
     print_line(name + (damage->empty() ? ": intact" : ": DAMAGED: " + *damage));
   return damage.value_or("").empty();
+} catch (const Error& error) {
+  print_line(name + ": NOT READ: " + error.what());
+  return false;
 }
 
 /// Reads all bytes of each checkpoint in a folder, and of the export beside it. Returns whether all

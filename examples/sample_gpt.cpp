@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "autograd/ops.h"
+#include "examples/programs/exports.h"
 #include "examples/programs/program.h"
 #include "examples/programs/rank_device.h"
 #include "examples/programs/run_folder.h"
@@ -108,22 +109,22 @@ int main(int argc, char** argv) {
                       "sample_gpt --from runs/mine --export runs/mine_for_transformers"}});
   return run_program(app, [&] {
     app.parse(argc, argv);
+    const bool exports = app.count("--export") > 0;
     LoadedGpt gpt = usage([&] {
       device_kind(device).prepare(1, false);
       for (const char* name :
            {"--prompt", "--tokens", "--temperature", "--top-k", "--seed", "--stop-at-end"})
-        PG_CHECK(folder.empty() || app.count(name) == 0, "--export writes no text; leave out ",
-                 name);
+        PG_CHECK(!exports || app.count(name) == 0, "--export writes no text; leave out ", name);
       LoadedGpt loaded =
           load_gpt(folder_to_read(from), device_kind(device).make(0, /*graphs*/ false));
-      PG_CHECK(loaded.vocabulary || !folder.empty(), from.string(), ": the model was trained on ",
+      PG_CHECK(loaded.vocabulary || exports, from.string(), ": the model was trained on ",
                "token ids without a vocabulary, so it can't write text; --export can write it");
       return loaded;
     });
-    if (folder.empty())
-      write(std::move(gpt), prompt, count, settings, static_cast<std::uint64_t>(seed), one_text);
-    else
+    if (exports)
       export_gpt(gpt, folder);
+    else
+      write(std::move(gpt), prompt, count, settings, static_cast<std::uint64_t>(seed), one_text);
     return 0;
   });
 }

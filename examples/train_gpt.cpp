@@ -2,9 +2,9 @@
 // the result. Not here: flags and data (examples/programs/gpt_run.h), ranks and signals
 // (examples/programs/run_session.h), and a run's work from its first update to its last
 // (parallel/session/session.h). Chapters 02 and 05.
+#include "examples/programs/exports.h"
 #include "examples/programs/gpt_run.h"
 #include "examples/programs/program.h"
-#include "examples/programs/run_folder.h"
 #include "examples/programs/train_program.h"
 
 namespace {

@@ -2,6 +2,7 @@
 // to a rank's device.
 // Chapters 02 and 05.
 #include "examples/programs/gpt_run.h"
+#include "examples/programs/exports.h"
 
 #include "examples/programs/program.h"
 #include "examples/programs/run_folder.h"

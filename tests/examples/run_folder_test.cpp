@@ -1,6 +1,7 @@
 // Where a run goes that names no folder, and what sample_gpt reads if it is given none.
 #include <csignal>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
 
@@ -127,22 +128,6 @@ TEST_CASE("progress tells of the bubble and of memory, and of a validation once"
   CHECK(count == 1);  // of update 20; the last one has a line of its own
 }
 
-namespace {
-
-/// Runs a command that has to be refused with this advice, and to leave a folder as it is.
-void check_untouched(const std::string& folder, const Words& words, const std::string& advice) {
-  CAPTURE(words);
-  const auto before = files_in(folder);
-  const Finished refused = run(words);
-  CHECK(refused.status == 2);
-  CHECK(std::count(refused.errors.begin(), refused.errors.end(), '\n') == 1);
-  CHECK_THAT(refused.errors, Contains(advice));
-  const bool untouched = files_in(folder) == before;
-  CHECK(untouched);
-}
-
-}  // namespace
-
 TEST_CASE("a new run replaces no other one, unless it is told to") {
   const Runs runs;
   const std::string out = runs.path("run");
@@ -169,9 +154,10 @@ TEST_CASE("a new run replaces no other one, unless it is told to") {
 
 TEST_CASE("a run replaces no files that no run left") {
   const Runs runs;
-  for (const std::string name : {"metrics.jsonl", "metrics.csv", "summary.json", "report.html",
-                                 "huggingface/model.safetensors", "diverged/notes.txt"}) {
-    const std::string out = runs.path("of " + fs::path(name).filename().string());
+  for (const std::string name :
+       {"metrics.jsonl", "metrics.csv", "summary.json", "report.html", "diverged/notes.txt",
+        "huggingface/model.safetensors", "huggingface", "checkpoint/model-6.safetensors"}) {
+    const std::string out = runs.path("of " + std::to_string(name.size()) + name.substr(0, 3));
     fs::create_directories(fs::path(out + "/" + name).parent_path());
     std::ofstream(out + "/" + name) << "mine";
     const Words words = tiny_run(runs.data, out, {"--steps", "2"});
@@ -207,66 +193,12 @@ TEST_CASE("a run that never saved is begun anew by the same command") {
   CHECK(losses_by_update(runs.path("run")).size() == 6);
   fs::remove_all(runs.path("run/checkpoint"));  // its metrics are those of a run that has ended
   check_untouched(runs.path("run"), words, "has metrics.jsonl, which the run would replace");
-}
-
-TEST_CASE("exports go only into new folders and into earlier exports") {
-  const Runs runs;
-  runs.train("run", {"--stop-after", "3"});
-  const std::string out = runs.path("run"), theirs = runs.path("theirs");
-  fs::create_directories(theirs);
-  for (const char* file : {"notes.txt", "model.safetensors"}) {
-    runs.folder.write("theirs/" + std::string(file), "theirs");
-    check_untouched(theirs, {"sample_gpt", "--from", out, "--export", theirs}, "name a new folder");
-    check_untouched(theirs, {"checkpoint", "export", out, theirs}, "name a new folder");
-  }
-  const Words own{"sample_gpt", "--from", out, "--export", runs.path("own/")};
-  runs.succeed(own);
-  runs.succeed(own);
-  fs::create_directories(out + "/huggingface");
-  fs::rename(theirs + "/model.safetensors", out + "/huggingface/model.safetensors");
-  const Words resume{"train_gpt", "--resume", out, "--data", runs.data};
-  check_untouched(out, resume, "move it away, or replace it with --overwrite");
-  runs.succeed(resume + Words{"--overwrite"});
-  CHECK(run({"checkpoint", "verify", out}).status == 0);
-  const Words pairs{"train_vocabulary", "--data", runs.data, "--size", "260", "--out", theirs};
-  runs.succeed(pairs);
-  check_untouched(theirs, pairs, "vocab.json is there: name another folder");
-  runs.succeed(pairs + Words{"--overwrite"});
-}
-
-TEST_CASE("each damaged byte of an export is found") {
-  const Runs runs;
-  const std::string vocabulary = runs.path("pairs");
-  runs.succeed({"train_vocabulary", "--data", runs.data, "--size", "260", "--out", vocabulary});
-  runs.train("run", {"--vocab", vocabulary});
-  const std::string folder = runs.path("run/huggingface");
-  CHECK_THAT(run({"checkpoint", "verify", runs.path("run")}).output,
-             Contains("huggingface: intact"));
-  for (const auto& [file, bytes] : files_in(folder)) {
-    for (const std::size_t at : {std::size_t{0}, bytes.size() / 2, bytes.size() - 1}) {
-      CAPTURE(file, at);
-      std::string damaged = bytes;
-      damaged[at] = static_cast<char>(damaged[at] ^ 1);
-      runs.folder.write("run/huggingface/" + file, damaged);
-      const Finished verified = run({"checkpoint", "verify", runs.path("run/checkpoint")});
-      CHECK(verified.status == 1);
-      CHECK_THAT(verified.output, Contains("huggingface: DAMAGED: ") && Contains(file));
-    }
-    const Finished sample = run({"sample_gpt", "--from", folder, "--tokens", "1"});
-    CHECK(sample.status == 2);
-    CHECK_THAT(sample.errors, Contains(file));
-    const Words tune{"train_gpt", "--from", folder,  "--data",          runs.data,
-                     "--steps",   "1",      "--out", runs.path("tuned")};
-    CHECK_THAT(run(tune).errors, Contains(file));
-    runs.folder.write("run/huggingface/" + file, bytes);
-  }
-  CHECK(run({"checkpoint", "verify", folder}).status == 0);
-  fs::remove(folder + "/merges.txt");
-  CHECK_THAT(run({"checkpoint", "verify", folder}).output, Contains("merges.txt is missing"));
-  fs::remove(folder + "/plangrad-checksums.txt");
-  const Finished unlisted = run({"checkpoint", "verify", runs.path("run")});
-  CHECK(unlisted.status == 0);
-  CHECK_THAT(unlisted.output, Contains("huggingface: without checksums"));
+  // Nor is one begun anew that saved, was killed, and has its checkpoints elsewhere now.
+  const std::string summary = runs.path("run/summary.json");
+  nlohmann::json state = nlohmann::json::parse(plangrad::nn::read_file(summary));
+  state["state"] = "running";
+  runs.folder.write("run/summary.json", state.dump());
+  check_untouched(runs.path("run"), words, "has metrics.jsonl, which the run would replace");
 }
 
 TEST_CASE("a resumed run says where its learning rate leaves the course that it had") {

@@ -83,4 +83,17 @@ struct Runs {
   }
 };
 
+/// Runs a command that has to be refused with this advice, and to leave a folder as it is.
+inline void check_untouched(const std::string& folder, const Words& words,
+                            const std::string& advice) {
+  CAPTURE(words);
+  const auto before = files_in(folder);
+  const Finished refused = run(words);
+  CHECK(refused.status == 2);
+  CHECK(std::count(refused.errors.begin(), refused.errors.end(), '\n') == 1);
+  CHECK_THAT(refused.errors, Contains(advice));
+  const bool untouched = files_in(folder) == before;
+  CHECK(untouched);
+}
+
 }  // namespace plangrad::tests

@@ -1,0 +1,128 @@
+// Exports: into which folders they go, what of others stays there, and damage.
+// Not here: their content (fine_tune_test.cpp).
+#include <fstream>
+
+#include "nn/checkpoint/file.h"
+#include "tests/examples/runs.h"
+#include "tests/folders.h"
+
+using namespace plangrad::tests;
+namespace fs = std::filesystem;
+
+TEST_CASE("exports go only into new folders and into earlier exports") {
+  const Runs runs;
+  runs.train("run", {"--stop-after", "3"});
+  const std::string out = runs.path("run"), theirs = runs.path("theirs");
+  fs::create_directories(theirs);
+  for (const char* file : {"notes.txt", "model.safetensors"}) {
+    runs.folder.write("theirs/" + std::string(file), "theirs");
+    check_untouched(theirs, {"sample_gpt", "--from", out, "--export", theirs}, "name a new folder");
+    check_untouched(theirs, {"checkpoint", "export", out, theirs}, "name a new folder");
+  }
+  const Words own{"sample_gpt", "--from", out, "--export", runs.path("own/")};
+  runs.succeed(own);
+  runs.succeed(own);
+  fs::create_directories(out + "/huggingface");
+  fs::rename(theirs + "/model.safetensors", out + "/huggingface/model.safetensors");
+  const Words resume{"train_gpt", "--resume", out, "--data", runs.data};
+  check_untouched(out, resume, "move it away, or replace it with --overwrite");
+  runs.succeed(resume + Words{"--overwrite"});
+  CHECK(run({"checkpoint", "verify", out}).status == 0);
+  const Words pairs{"train_vocabulary", "--data", runs.data, "--size", "260", "--out", theirs};
+  runs.succeed(pairs);
+  check_untouched(theirs, pairs, "vocab.json is there: name another folder");
+  runs.succeed(pairs + Words{"--overwrite"});
+}
+
+TEST_CASE("each damaged byte of an export is found") {
+  const Runs runs;
+  const std::string vocabulary = runs.path("pairs");
+  runs.succeed({"train_vocabulary", "--data", runs.data, "--size", "260", "--out", vocabulary});
+  runs.train("run", {"--vocab", vocabulary});
+  const std::string folder = runs.path("run/huggingface");
+  CHECK_THAT(run({"checkpoint", "verify", runs.path("run")}).output,
+             Contains("huggingface: intact"));
+  for (const auto& [file, bytes] : files_in(folder)) {
+    for (const std::size_t at : {std::size_t{0}, bytes.size() / 2, bytes.size() - 1}) {
+      CAPTURE(file, at);
+      std::string damaged = bytes;
+      damaged[at] = static_cast<char>(damaged[at] ^ 1);
+      runs.folder.write("run/huggingface/" + file, damaged);
+      const Finished verified = run({"checkpoint", "verify", runs.path("run/checkpoint")});
+      CHECK(verified.status == 1);
+      CHECK_THAT(verified.output, Contains("huggingface: DAMAGED: ") && Contains(file));
+    }
+    const Finished sample = run({"sample_gpt", "--from", folder, "--tokens", "1"});
+    CHECK(sample.status == 2);
+    CHECK_THAT(sample.errors, Contains(file));
+    const Words tune{"train_gpt", "--from", folder,  "--data",          runs.data,
+                     "--steps",   "1",      "--out", runs.path("tuned")};
+    CHECK_THAT(run(tune).errors, Contains(file));
+    runs.folder.write("run/huggingface/" + file, bytes);
+  }
+  CHECK(run({"checkpoint", "verify", folder}).status == 0);
+  fs::remove(folder + "/merges.txt");
+  CHECK_THAT(run({"checkpoint", "verify", folder}).output, Contains("merges.txt is missing"));
+  fs::remove(folder + "/plangrad-checksums.txt");
+  const Finished unlisted = run({"checkpoint", "verify", runs.path("run")});
+  CHECK(unlisted.status == 0);
+  CHECK_THAT(unlisted.output, Contains("huggingface: without checksums"));
+}
+
+TEST_CASE("an export that another program changed is not replaced") {
+  const Runs runs;
+  runs.train("run", {"--stop-after", "3"});
+  const std::string out = runs.path("run"), own = runs.path("own");
+  const Words again{"checkpoint", "export", out, own};
+  runs.succeed(again);
+  for (const char* file : {"model.safetensors", "tokenizer_config.json", "vocab.json"}) {
+    CAPTURE(file);
+    const auto before = files_in(own);
+    runs.folder.write("own/" + std::string(file), "mine");  // an export of characters has no vocab
+    check_untouched(own, again, "own/" + std::string(file) + " is not as plangrad exported it");
+    if (before.contains(file))
+      runs.folder.write("own/" + std::string(file), before.at(file));
+    else
+      fs::remove(own + "/" + file);
+  }
+  runs.succeed(again);
+  runs.resume("run");  // to its end, which exports it
+  const Words longer{"train_gpt", "--resume", out, "--data", runs.data, "--steps", "8"};
+  std::ofstream(out + "/huggingface/model.safetensors", std::ios::app) << "tuned";
+  check_untouched(out, longer, "move it away, or replace it with --overwrite");
+}
+
+TEST_CASE("an export keeps its folder's permissions and the link to it, and needs a free folder") {
+  const Runs runs;
+  runs.train("run", {"--stop-after", "3"});
+  const std::string out = runs.path("run"), real = runs.path("real"), link = runs.path("link");
+  fs::create_directory(real);
+  fs::permissions(real, fs::perms::owner_all);
+  fs::create_directory_symlink(real, link);
+  runs.succeed({"checkpoint", "export", out, link});
+  CHECK(fs::is_symlink(link));
+  CHECK(fs::exists(real + "/model.safetensors"));
+  CHECK(fs::status(real).permissions() == fs::perms::owner_all);
+  const Words nowhere{"sample_gpt", "--from", out, "--export", ""};
+  check_untouched(out, nowhere, "an export needs a folder: name one");
+  check_untouched(out, {"checkpoint", "export", out, "/dev/null"}, "name a new folder");
+  const Words here{"/usr/bin/env", "-C", real, program("checkpoint"), "export", out, "."};
+  CHECK_THAT(run(here).errors, Contains("this one is in use: name another folder"));
+  CHECK(fs::exists(real + "/model.safetensors"));
+}
+
+TEST_CASE("two exports into one folder at once don't mix") {
+  const Runs runs;
+  runs.train("run", {"--stop-after", "3"});
+  const Words words{"checkpoint", "export", runs.path("run"), runs.path("own")};
+  for (int round = 0; round < 5; ++round) {
+    Running a(words), b(words);
+    int done = 0;
+    for (const Finished& each : {a.finish(), b.finish()}) {
+      done += each.status == 0;
+      if (each.status != 0) CHECK_THAT(each.errors, Contains("another program exports there now"));
+    }
+    CHECK(done >= 1);
+    CHECK(run({"checkpoint", "verify", runs.path("own")}).status == 0);
+  }
+}
