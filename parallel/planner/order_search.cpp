@@ -169,6 +169,9 @@ std::vector<BeamState> best_of(std::vector<BeamChild> children, int width) {
   return states;
 }
 
+/// Seconds that every order takes at least. Some of a rank's cells have so much before them, all of
+/// them take so long, and so much follows each: the largest such sum of all ranks. Of a stage that
+/// may keep K microbatches, a forward waits for the gradient of the microbatch K before.
 double least_seconds(const OrderGraph& graph) {
   const int count = graph.task.microbatches;
   std::vector<std::vector<int>> cells(graph.task.ranks());
@@ -190,11 +193,6 @@ double least_seconds(const OrderGraph& graph) {
 }
 
 }  // namespace
-
-double least_seconds(const OrderTask& task) {
-  check(task);
-  return least_seconds(OrderGraph(task));
-}
 
 FoundOrder search_order(const OrderTask& task, int width, const OrderProgress& progress) {
   check(task);

@@ -17,11 +17,6 @@ struct FoundOrder {
   std::size_t states = 0;  ///< parts of orders that were looked at
 };
 
-/// Seconds that every order takes at least. Some of a rank's cells have so much before them, all of
-/// them take so long, and so much follows each: the largest such sum of all ranks. Of a stage that
-/// may keep K microbatches, a forward waits for the gradient of the microbatch K before.
-double least_seconds(const OrderTask& task);
-
 /// The most cells of an update that is searched.
 constexpr int most_ordered_cells = 4096;
 

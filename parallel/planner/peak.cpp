@@ -106,8 +106,7 @@ Sizes sizes_of(const ModelCosts& costs, const Plan& plan, AllReduce reduction,
 
 Costs one_by_one(Costs costs) {
   constexpr double moment = 1e-9;
-  double longest = 0;
-  for (const double seconds : costs.forward) longest = std::max(longest, seconds);
+  const double longest = std::ranges::max(costs.forward);
   if (costs.latency == 0) costs.latency = moment * longest;
   for (double& seconds : costs.step) seconds = std::max(seconds, moment * longest);
   return costs;

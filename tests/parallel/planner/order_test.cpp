@@ -134,7 +134,7 @@ TEST_CASE("order: what is listed ends and keeps no more than it may", "[order]")
           list_order(task, letters, i % 2 ? std::vector<int>{1 + i % 3} : one_each(0));
       const std::vector<double> kept = most_kept(task, rows);
       for (int rank = 0; rank < task.ranks(); ++rank) CHECK(kept[rank] <= task.most_of(rank));
-      CHECK(least_seconds(task) <= seconds(completed(rows), task.costs) * (1 + 1e-9));
+      CHECK(search_order(task, 1).bound <= seconds(completed(rows), task.costs) * (1 + 1e-9));
     }
   }
 }
@@ -231,7 +231,7 @@ TEST_CASE("order: what can't be is refused with what suffices", "[order]") {
   task.most = {}, task.kept = {1, 2};
   CHECK_THROWS_WITH(list_order(task, "IFW"), Contains("2 values of what stages keep for 4 stages"));
   task.kept = {1}, task.costs.forward = {1, -2, 1, 1};
-  CHECK_THROWS_WITH(least_seconds(task), Contains("forward is -2"));
+  CHECK_THROWS_WITH(search_order(task, 1), Contains("forward is -2"));
   task.costs.forward = {1}, task.microbatches = 342;
   CHECK_THROWS_WITH(search_order(task, 10), Contains("4104 cells is too large to search; 4096"));
   CHECK_THROWS_WITH(list_order(task, "IFW", {1, 2, 3}), Contains("3 values of how far"));
