@@ -107,7 +107,7 @@ void simulate_plan(const PlanRequest& request, const Plan& plan) {
   nlohmann::json memory;
   if (!request.model.model.empty()) {
     const ModelCosts model = request.model.costs(plan, request.schedule.layout);
-    costs = with_seconds(with_bytes(costs, model, plan), model);
+    costs = with_model(costs, model, plan);
     const Costs ordered = one_by_one(costs);
     const Plan ran = in_order(plan, ordered);
     memory =

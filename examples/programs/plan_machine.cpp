@@ -132,7 +132,7 @@ std::vector<Link> measured_links(Transport& transport, const std::vector<int>& h
 double rounded(double x) { return std::stod(fmt::format("{:.3g}", x)); }
 
 std::string measured_text(const std::string& name, std::vector<Link> links, int devices) {
-  Machine machine{.name = name, .memory_bandwidth = rounded(memory_rate())};
+  Machine machine{.name = name, .memory_bandwidth = rounded(memory_rate()), .cores = 1};
   std::string comments =
       "# Measured by plan machine --measure; a device is a core, or a process.\n";
   for (DType dtype : {DType::f32, DType::bf16}) {

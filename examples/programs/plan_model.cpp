@@ -13,6 +13,7 @@
 #include "examples/programs/program.h"
 #include "nn/checkpoint/file.h"
 #include "nn/models/gpt.h"
+#include "parallel/plan/lifetimes.h"
 #include "sparse/pruning.h"
 
 namespace plangrad::examples {
@@ -42,19 +43,23 @@ void ModelFlags::add_flags(CLI::App& app) {
   flags.whole("--threads", threads, 1, "compute threads of a rank on the CPU");
 }
 
+std::shared_ptr<Backend> kernels_of(const std::string& device, int threads) {
+  set_compute_threads(threads);
+  return device == "cpu" ? std::make_shared<autograd::CpuBackend>() : nullptr;
+}
+
 bool ModelFlags::is_tied(int stages) const {
   return Training(planned_model(model).layers, stages).shared.parameters.size() > 0;
 }
 
 ModelCosts ModelFlags::costs(const Plan& plan, const Layout& layout) const {
-  set_compute_threads(threads);
-  CostSettings settings{.dtype = dtype == "bf16" ? DType::bf16 : DType::f32,
-                        .examples = sequences,
-                        .recompute_layers = layout.recompute && plan.stages == 1,
-                        .cuts = layout.cuts,
-                        .pruned = prune,
-                        .stored = sparse::stored_count};
-  if (device == "cpu") settings.like = std::make_shared<autograd::CpuBackend>();
+  const CostSettings settings{.dtype = dtype == "bf16" ? DType::bf16 : DType::f32,
+                              .examples = sequences,
+                              .recompute_layers = layout.recompute && plan.stages == 1,
+                              .cuts = layout.cuts,
+                              .pruned = prune,
+                              .stored = sparse::stored_count,
+                              .like = kernels_of(device, threads)};
   ModelCosts costs = model_costs(planned_model(model), plan.stages, settings);
   const bool is_tied = costs.training.shared.parameters.size() > 0;
   PG_CHECK(is_tied == !plan.tied.empty(), "--model ", model, ": its stages share ",
@@ -63,40 +68,26 @@ ModelCosts ModelFlags::costs(const Plan& plan, const Layout& layout) const {
   return costs;
 }
 
-Costs with_bytes(Costs costs, const ModelCosts& model, const Plan& plan) {
+Costs with_model(Costs costs, const ModelCosts& model, const Plan& plan) {
+  const Costs plain;
   const auto is_free = [](const std::vector<std::int64_t>& list) {
     return std::ranges::all_of(list, [](std::int64_t bytes) { return bytes == 0; });
   };
-  const bool sets_outputs = is_free(costs.activation_bytes),
-             sets_weights = is_free(costs.weight_bytes);
-  if (sets_outputs) costs.activation_bytes.clear();
-  if (sets_weights) costs.weight_bytes.clear(), costs.sum_bytes.clear();
-  const std::int64_t weight = size_of(model.settings.dtype);
-  for (const StageCosts& stage : model.stages) {
-    if (sets_outputs &&
-        costs.activation_bytes.size() < static_cast<std::size_t>(model.training.stages()))
-      costs.activation_bytes.push_back(stage.bytes.output);
-    if (!sets_weights) continue;
-    costs.weight_bytes.push_back(weight * stage.bytes.stored);
-    costs.sum_bytes.push_back(sent_sum_bytes(stage, plan.codec));
-  }
-  return costs;
-}
-
-Costs with_seconds(Costs costs, const ModelCosts& model) {
-  const Costs plain;
-  if (!costs.machine || costs.forward != plain.forward || costs.backward != plain.backward)
-    return costs;
-  costs.forward.clear();
-  costs.backward.clear();
-  std::vector<StageSeconds> stages = stage_seconds(model, *costs.machine);
-  stages.resize(model.training.stages());  // without the tied one
-  for (const StageSeconds& stage : stages) {
-    costs.forward.push_back(stage.forward);
-    costs.backward.push_back(stage.backward);
-    costs.input_part.push_back(stage.input_part);
-    costs.weight_part.push_back(stage.weight_part);
-  }
+  const bool computes =
+      costs.machine && costs.forward == plain.forward && costs.backward == plain.backward;
+  std::vector<StageSeconds> seconds(model.stages.size());
+  if (computes) seconds = stage_seconds(model, *costs.machine);
+  const std::size_t shards = plan.sharded > 0 ? holders(plan).front().size() : 1;
+  const Costs own =
+      costs_of_stages(model, seconds, plan.codec, plan.channel, static_cast<int>(shards));
+  const auto take = [&](auto... lists) { ((costs.*lists = own.*lists), ...); };
+  if (computes) take(&Costs::forward, &Costs::backward);
+  if (computes && costs.input_part.empty()) take(&Costs::input_part);
+  if (computes && costs.weight_part.empty()) take(&Costs::weight_part);
+  if (computes && costs.step == plain.step) take(&Costs::step);
+  if (is_free(costs.activation_bytes))
+    take(&Costs::activation_bytes, &Costs::output_bytes, &Costs::activation_gradient_bytes);
+  if (is_free(costs.weight_bytes)) take(&Costs::weight_bytes, &Costs::sum_bytes);
   return costs;
 }
 
@@ -132,12 +123,16 @@ PlannedModel model_of(const std::string& asked, const std::string& summary, cons
   return model;
 }
 
+/// The threads of one of `ranks` ranks that share the run's cores.
+int threads_of(const Json& machine, int ranks) {
+  return std::max(1, machine.value("cores", 0) / ranks);
+}
+
 /// How many times as many threads the run's kernels had as those of one of `ranks` ranks that share
 /// its cores. It is 1 where kernels run on a device, or only take pretended time.
 double more_threads(const Json& machine, int ranks) {
-  const int threads = machine.value("threads", 0), cores = machine.value("cores", 0);
-  return threads == 0 ? 1
-                      : threads / std::max(1.0, static_cast<double>(cores / std::max(1, ranks)));
+  const int threads = machine.value("threads", 0);
+  return threads == 0 ? 1 : static_cast<double>(threads) / threads_of(machine, ranks);
 }
 
 /// The costs that the run has, by their names.
@@ -185,10 +180,17 @@ RunCosts read(const std::filesystem::path& folder, const std::string& model, int
   const int batch = flags.at("--batch").get<int>();
   PG_CHECK(batch >= layout.per_step(), "its summary.json is damaged");
   const int ranks = summary.at("ranks").get<int>();
+  const int most_ranks = std::max(1, devices > 0 ? devices : ranks);
   const MeasuredSeconds seconds(Training(planned.layers, layout.stages, layout.cuts),
-                                costs_of(summary, devices > 0 ? devices : ranks),
-                                batch / layout.per_step(), layout.zero > 0 ? layout.width : 1);
-  return {std::move(planned), seconds, flags.at("--dtype").get<std::string>(), batch, ranks,
+                                costs_of(summary, most_ranks), batch / layout.per_step(),
+                                layout.zero > 0 ? layout.width : 1);
+  return {std::move(planned),
+          seconds,
+          flags.at("--dtype").get<std::string>(),
+          flags.at("--device").get<std::string>(),
+          threads_of(summary.at("machine"), most_ranks),
+          batch,
+          ranks,
           data_words(flags)};
 }
 

@@ -38,14 +38,15 @@ struct ModelFlags {
   parallel::ModelCosts costs(const parallel::Plan& plan, const parallel::Layout& layout) const;
 };
 
-/// Adds the bytes of a model's messages to costs that name none.
-parallel::Costs with_bytes(parallel::Costs costs, const parallel::ModelCosts& model,
-                           const parallel::Plan& plan);
+/// The kernels whose scratch counts, and how they use gradients' sums: those of this machine's CPU
+/// with so many threads; null: a GPU's.
+std::shared_ptr<autograd::Backend> kernels_of(const std::string& device, int threads);
 
-/// Adds the seconds of a model's computations on the machine to costs that name none of their own:
-/// kernels, and the host's work before them. Updates take no time.
+/// Takes from a model what the costs do not give: bytes of messages and, on a machine, seconds of
+/// computations, each with the host's work before it, and of updates.
 /// throws: Error if the machine does not say how fast it is
-parallel::Costs with_seconds(parallel::Costs costs, const parallel::ModelCosts& model);
+parallel::Costs with_model(parallel::Costs costs, const parallel::ModelCosts& model,
+                           const parallel::Plan& plan);
 
 /// The peaks of all ranks, and what the fullest one has then: like the facts' "memory", with the
 /// cell that runs then and the bytes while a checkpoint is saved.
@@ -54,7 +55,8 @@ nlohmann::json memory_json(const std::vector<parallel::Peak>& peaks);
 struct RunCosts {
   parallel::PlannedModel model;
   parallel::MeasuredSeconds seconds;
-  std::string dtype;
+  std::string dtype, device;
+  int threads = 1;  ///< of a rank of a plan, on the CPU
   int batch = 1, ranks = 1;
   std::string data;  ///< words of a command: its text, and how that is cut into tokens
 };

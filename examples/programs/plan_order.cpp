@@ -98,7 +98,7 @@ OrderTask OrderFlags::task(const Costs& costs, bool split) const {
   if (model.model.empty()) return task;
   task.tied = model.is_tied(task.stages());
   const ModelCosts known = model.costs(task.empty(), {.stages = task.stages(), .cuts = cuts});
-  task.costs = with_seconds(with_bytes(costs, known, task.empty()), known);
+  task.costs = with_model(costs, known, task.empty());
   if (!kept.empty()) return task;
   task.kept.clear();
   for (int stage = 0; stage < task.stages(); ++stage)

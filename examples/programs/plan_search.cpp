@@ -54,6 +54,11 @@ void SearchFlags::add_flags(CLI::App& app) {
       .words("--dtype", dtype, "TYPE",
              "f32 or bf16 (default: RUN's, or in which the machine is faster)")
       ->check(CLI::IsMember({"f32", "bf16"}));
+  flags
+      .words("--device", device, "NAME",
+             "whose memory: cpu or gpu, as in plan simulate (default: RUN's, or cpu if the machine "
+             "says how many cores a device has)")
+      ->check(CLI::IsMember({"cpu", "gpu"}));
   add_list(flags, "--prune", prune, "X,...",
            "shares of each matrix that are pruned; ranks store the rest (SAMO), and need the "
            "memory of a dense run until they are (default: 0)",
@@ -102,7 +107,7 @@ struct Search {
   Machine machine;
   CostSettings settings;
   std::optional<MeasuredSeconds> run;
-  std::string data = " --data my.txt";  ///< words of the command
+  std::string data;  ///< words of the command
 };
 
 /// Takes from the run what no flag says.
@@ -113,11 +118,14 @@ Search search_of(SearchFlags& flags) {
   PG_CHECK(!flags.model.empty() || !flags.costs.empty(), "give --model NAME, or --costs RUN");
   if (flags.costs.empty()) {
     search.model = planned_model(flags.model);
+    if (search.model.program == "train_gpt") search.data = " --data my.txt";
   } else {
     RunCosts run = run_costs(flags.costs, flags.model, flags.devices);
     PG_CHECK(flags.dtype.empty() || flags.dtype == run.dtype, "--dtype ", flags.dtype, ": --costs ",
              flags.costs, " is a run in ", run.dtype);
     flags.dtype = run.dtype;
+    if (flags.device.empty()) flags.device = run.device;
+    search.machine.cores = run.threads;
     if (flags.batch == 0) flags.batch = run.batch;
     if (flags.devices == 0) flags.devices = run.ranks;
     if (flags.model.empty()) flags.model = flags.costs;
@@ -128,6 +136,9 @@ Search search_of(SearchFlags& flags) {
   }
   flags.batch = std::max(1, flags.batch), flags.devices = std::max(1, flags.devices);
   search.settings = settings_of(flags, search.machine);
+  if (flags.device.empty()) flags.device = search.machine.cores > 0 ? "cpu" : "gpu";
+  search.settings.like =
+      kernels_of(flags.device, std::max(1, static_cast<int>(search.machine.cores)));
   return search;
 }
 
@@ -173,7 +184,8 @@ Json flags_of(const Found& found, Evaluation& evaluation, const SearchFlags& fla
   if (!layout.channel.is_none()) spec.given.insert("channel");
   if (has_chunks(plan)) spec.layout.chunks = layout.chunks, spec.given.insert("chunks");
   if (plan.by_seconds) spec.layout.cuts = evaluation.cuts(plan), spec.given.insert("cuts");
-  Json all{{"--batch", flags.batch}, {"--dtype", name_of(dtype)}};
+  // Predictions are those of updates that do not wait for a norm.
+  Json all{{"--batch", flags.batch}, {"--dtype", name_of(dtype)}, {"--clip", 0}};
   save_fields(spec, all);
   if (layout.width > 1) all["--reduction"] = name_of(found.reduction);
   if (plan.pruned > 0) all["--prune"] = plan.pruned, all["--samo"] = true;
@@ -267,6 +279,7 @@ Json SearchFlags::run() const {
             {"shape", shape_of(model)},
             {"parameters", whole_parameters(model.layers).numel()},
             {"machine", machine.name},
+            {"device", flags.device},
             {"devices", flags.devices},
             {"batch", flags.batch},
             {"dtype", name_of(settings.dtype)},
@@ -287,9 +300,7 @@ Json SearchFlags::run() const {
            "; the nearest, ", name_of_plan(json["nearest"]), ", takes ",
            excess_of(json["nearest"], machine.memory));
   for (const Found& found : result.best) json["best"].push_back(row(found));
-  // Predictions are those of updates that do not wait for a norm.
-  json["command"] =
-      command_of(model.program, {json["shape"], json["best"][0]["flags"]}) + " --clip 0" + data;
+  json["command"] = command_of(model.program, {json["shape"], json["best"][0]["flags"]}) + data;
   return json;
 }
 

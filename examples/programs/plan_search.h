@@ -22,7 +22,8 @@ struct SearchFlags {
   int rows = 10;                            ///< plans that are printed
   double memory = 0;                        ///< bytes of a device; 0: the machine's
   std::vector<std::string> schedules = {};  ///< empty: all
-  std::string dtype = {};  ///< empty: the run's, or bf16 where the machine's peak is higher
+  std::string dtype = {};   ///< empty: the run's, or bf16 where the machine's peak is higher
+  std::string device = {};  ///< empty: the run's, or cpu where the machine's devices have cores
   std::vector<double> prune = {0};
   std::vector<parallel::CodecSpec> codecs = {{}}, channels = {{}};
 

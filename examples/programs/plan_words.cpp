@@ -160,7 +160,7 @@ std::string command_of(const std::string& program, const std::vector<json>& flag
   std::string command = program;
   for (const json& each : flags)
     for (const auto& [name, value] : each.items()) {
-      if (value == false || value == 0) continue;
+      if (value == false || (value == 0 && name != "--clip")) continue;  // its default is not 0
       command += ' ' + name;
       if (value != true) command += ' ' + parallel::text_of(value);
     }
@@ -171,9 +171,9 @@ namespace {
 
 /// Whether a search writes this flag.
 bool is_written(const std::string& name) {
-  static const std::set<std::string> others{"--layers", "--heads",    "--width", "--context",
-                                            "--untied", "--batch",    "--dtype", "--prune",
-                                            "--samo",   "--reduction"};
+  static const std::set<std::string> others{"--layers", "--heads",     "--width", "--context",
+                                            "--untied", "--batch",     "--dtype", "--prune",
+                                            "--samo",   "--reduction", "--clip"};
   const auto has_name = [&](const parallel::SpecField* field) {
     return field->flag_name() == name && !field->of_plans;
   };

@@ -35,7 +35,7 @@ std::string compared(const NamedFacts& a, const NamedFacts& b);
 /// {"a": {name, facts}, "b": ..., "difference": {name of a number: b's minus a's}}
 nlohmann::json compared_json(const NamedFacts& a, const NamedFacts& b);
 
-/// The command that a person types: flags that are false or 0 are left out.
+/// The command that a person types: flags that are false or 0 are left out, but --clip.
 ///   flags: objects that map flags to values
 std::string command_of(const std::string& program, const std::vector<nlohmann::json>& flags);
 

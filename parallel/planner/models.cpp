@@ -16,23 +16,17 @@ namespace {
 
 constexpr int words = 51200;  // as Megatron pads them
 
-const std::vector<std::pair<std::string, GptConfig>>& gpts() {
-  static const std::vector<std::pair<std::string, GptConfig>> all{
-      // Radford et al. 2019, table 2: the smallest GPT-2.
-      {"gpt2-124m", {}},
-      // Narayanan et al. 2021 (PipeDream-2BW), section 5, and the authors' driver_sweep.py.
-      {"2bw-2.2b", {.layers = 32, .heads = 32, .width = 2304, .context = 512, .vocabulary = words}},
-      {"2bw-3.8b", {.layers = 32, .heads = 32, .width = 3072, .context = 512, .vocabulary = words}},
-      // Brown et al. 2020, table 2.1, with the heads of Singh and Bhatele 2023 (SAMO), table I.
-      {"gpt3-xl", {.layers = 24, .heads = 16, .width = 2048, .context = 2048, .vocabulary = words}},
-      {"gpt3-2.7b",
-       {.layers = 32, .heads = 32, .width = 2560, .context = 2048, .vocabulary = words}},
-      {"gpt3-6.7b",
-       {.layers = 32, .heads = 32, .width = 4096, .context = 2048, .vocabulary = words}},
-      {"gpt3-13b",
-       {.layers = 40, .heads = 40, .width = 5120, .context = 2048, .vocabulary = words}}};
-  return all;
-}
+constexpr std::pair<const char*, GptConfig> gpts[] = {
+    // Radford et al. 2019, table 2: the smallest GPT-2.
+    {"gpt2-124m", {}},
+    // Narayanan et al. 2021 (PipeDream-2BW), section 5, and the authors' driver_sweep.py.
+    {"2bw-2.2b", {.layers = 32, .heads = 32, .width = 2304, .context = 512, .vocabulary = words}},
+    {"2bw-3.8b", {.layers = 32, .heads = 32, .width = 3072, .context = 512, .vocabulary = words}},
+    // Brown et al. 2020, table 2.1, with the heads of Singh and Bhatele 2023 (SAMO), table I.
+    {"gpt3-xl", {.layers = 24, .heads = 16, .width = 2048, .context = 2048, .vocabulary = words}},
+    {"gpt3-2.7b", {.layers = 32, .heads = 32, .width = 2560, .context = 2048, .vocabulary = words}},
+    {"gpt3-6.7b", {.layers = 32, .heads = 32, .width = 4096, .context = 2048, .vocabulary = words}},
+    {"gpt3-13b", {.layers = 40, .heads = 40, .width = 5120, .context = 2048, .vocabulary = words}}};
 
 PlannedModel planned_gpt(const std::string& name, const GptConfig& config) {
   return {.name = name,
@@ -59,7 +53,8 @@ PlannedModel planned_resnet() {
       .has_ids = false,
       .optimizer = [](const ParameterList& parameters,
                       const Tensor& weights) { return make_sgd(parameters, weights, 0.9, 5e-4); },
-      .program = "train_resnet"};
+      .program = "train_resnet",
+      .flags = {{"--width", text(config.width)}}};
 }
 
 PlannedModel described_gpt(const std::string& file) {
@@ -74,13 +69,13 @@ PlannedModel described_gpt(const std::string& file) {
 
 std::vector<std::string> planned_models() {
   std::vector<std::string> names;
-  for (const auto& [name, config] : gpts()) names.push_back(name);
+  for (const auto& [name, config] : gpts) names.push_back(name);
   names.push_back("resnet18");
   return names;
 }
 
 PlannedModel planned_model(const std::string& name) {
-  for (const auto& [known, config] : gpts())
+  for (const auto& [known, config] : gpts)
     if (known == name) return planned_gpt(name, config);
   if (name == "resnet18") return planned_resnet();
   if (std::filesystem::is_regular_file(name)) return described_gpt(name);

@@ -3,7 +3,7 @@
 // Chapters 04 and 16.
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <ranges>
 #include <set>
 
 #include "parallel/planner/evaluation.h"
@@ -80,28 +80,13 @@ SumSeconds Evaluation::group_seconds(const Candidate& candidate, const std::vect
 Costs Evaluation::costs(const Candidate& candidate, bool whole) {
   const Stages& stages = this->stages(candidate);
   const Layout& layout = candidate.layout;
-  Costs costs{
-      .forward = {}, .backward = {}, .step = {}, .activation_bytes = {}, .weight_bytes = {}};
-  for (std::size_t stage = 0; stage < stages.seconds.size(); ++stage) {
-    const StageSeconds& each = stages.seconds[stage];
-    const StageCosts& cost = stages.costs.stages[stage];
-    costs.step.push_back(each.update / shards(layout));
-    costs.weight_bytes.push_back(std::llround(weight_bytes(cost)));
-    costs.sum_bytes.push_back(sent_sum_bytes(cost, layout.codec));
-    if (static_cast<int>(stage) == layout.stages) break;
-    costs.forward.push_back(each.forward);
-    costs.backward.push_back(each.backward);
-    costs.input_part.push_back(each.input_part);
-    costs.weight_part.push_back(each.weight_part);
-    costs.activation_bytes.push_back(cost.bytes.output);
-  }
-  encode_activations(costs, layout.channel, static_cast<int>(size_of(settings_.dtype)));
+  Costs costs =
+      costs_of_stages(stages.costs, stages.seconds, layout.codec, layout.channel, shards(layout));
   const Replicas replicas = replicas_of(candidate);
   Machine machine = machine_;
   if (whole) {
-    std::vector<int> ranks(replicas.depth);
-    std::iota(ranks.begin(), ranks.end(), 0);
-    costs.devices = replicas.devices(ranks);
+    const auto ranks = std::views::iota(0, replicas.depth);
+    costs.devices = replicas.devices({ranks.begin(), ranks.end()});
     costs.sums.how = sums(candidate).how;
   } else {
     machine.topology = replicas.links_of_one(machine_.topology);

@@ -4,7 +4,7 @@
 #include "parallel/planner/stage_seconds.h"
 
 #include <algorithm>
-#include <numeric>
+#include <ranges>
 
 namespace plangrad::parallel {
 
@@ -78,6 +78,28 @@ std::vector<StageSeconds> stage_seconds(const ModelCosts& costs, const MeasuredS
   return all;
 }
 
+Costs costs_of_stages(const ModelCosts& model, const std::vector<StageSeconds>& seconds,
+                      const CodecSpec& codec, const CodecSpec& channel, int shards) {
+  Costs costs{
+      .forward = {}, .backward = {}, .step = {}, .activation_bytes = {}, .weight_bytes = {}};
+  const std::int64_t element = size_of(model.settings.dtype);
+  for (std::size_t stage = 0; stage < seconds.size(); ++stage) {
+    const StageSeconds& each = seconds[stage];
+    const StageCosts& cost = model.stages[stage];
+    costs.step.push_back(each.update / shards);
+    costs.weight_bytes.push_back(element * cost.bytes.stored);
+    costs.sum_bytes.push_back(sent_sum_bytes(cost, codec));
+    if (static_cast<int>(stage) == model.training.stages()) break;  // the tied one only has these
+    costs.forward.push_back(each.forward);
+    costs.backward.push_back(each.backward);
+    costs.input_part.push_back(each.input_part);
+    costs.weight_part.push_back(each.weight_part);
+    costs.activation_bytes.push_back(cost.bytes.output);
+  }
+  encode_activations(costs, channel, static_cast<int>(element));
+  return costs;
+}
+
 std::vector<int> Replicas::devices(const std::vector<int>& ranks) const {
   std::vector<int> all;
   for (int replica = 0; replica < width; ++replica)
@@ -89,9 +111,8 @@ std::vector<int> Replicas::devices(const std::vector<int>& ranks) const {
 Topology Replicas::links_of_one(const Topology& machine) const {
   const bool is_side = packing == Packing::stages;
   const int hosted = machine.devices_per_host > 0 ? machine.devices_per_host : width * depth;
-  std::vector<int> ranks(depth);
-  std::iota(ranks.begin(), ranks.end(), 0);
-  const std::vector<int> all = devices(ranks);
+  const auto ranks = std::views::iota(0, depth);
+  const std::vector<int> all = devices({ranks.begin(), ranks.end()});
   Topology links = machine;
   int most = -1;
   for (int replica = 0; replica < width; ++replica) {

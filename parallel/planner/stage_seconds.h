@@ -48,6 +48,11 @@ struct MeasuredSeconds {
 /// layers, takes what the first one took.
 std::vector<StageSeconds> stage_seconds(const ModelCosts& costs, const MeasuredSeconds& run);
 
+/// What the simulator is told of stages, the tied one among them, where codecs shorten messages and
+/// `shards` ranks share the update of each.
+Costs costs_of_stages(const ModelCosts& model, const std::vector<StageSeconds>& seconds,
+                      const CodecSpec& codec, const CodecSpec& channel, int shards);
+
 /// Where the ranks of a plan are. Stages: the replicas of a stage are side by side, so that their
 /// sums stay on few hosts. Pipelines: the ranks of a replica are, so that its messages do.
 enum class Packing { stages, pipelines };

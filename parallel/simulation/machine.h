@@ -21,6 +21,7 @@ struct Machine {
   double memory_bandwidth = 0;  ///< of a device
   double peak_f32 = 0;          ///< of matrix products
   double peak_f16 = 0;          ///< of those of f16 and bf16
+  double cores = 0;             ///< of a CPU, that a device is; 0: it is a GPU
   double efficiency = 1;        ///< share of the peak that large products reach
   double tile = 0;          ///< a product of size x has x / (x + tile) of that, for each of m, n, k
   double memory_share = 1;  ///< share of memory_bandwidth that element-wise kernels reach
@@ -37,7 +38,7 @@ double seconds(const Machine& machine, const autograd::KernelTable& kernels);
 
 /// Reads lines of these kinds; # begins a comment:
 ///   machine NAME
-///   device  KEY NUMBER ...      memory, bandwidth, peak.f32, peak.f16
+///   device  KEY NUMBER ...      memory, bandwidth, peak.f32, peak.f16, cores
 ///   fitted  KEY NUMBER ...      efficiency, tile, memory_share, host, piece
 ///   hosts   NUMBER devices
 ///   link    NAME WHERE NUMBER B/s NUMBER s [one way at a time]

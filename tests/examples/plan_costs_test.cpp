@@ -83,11 +83,28 @@ TEST_CASE("the command that a search prints runs, and trains the plan of its fir
   std::istringstream line(output.substr(output.find(begin) + begin.size()));
   Words words{std::istream_iterator<std::string>(line), {}};
   CHECK(words[0] == "train_gpt");
-  CHECK_THAT(output, Catch::Matchers::EndsWith("--clip 0 --data " + run.data + "\n"));
+  CHECK_THAT(output,
+             Contains(" --clip 0 ") && Catch::Matchers::EndsWith(" --data " + run.data + "\n"));
   run.succeed(words + Words{"--out", run.path("command"), "--steps", "2"});
-  run.succeed({"train_gpt", "--plan-from", run.searched(), "--clip", "0", "--data", run.data,
-               "--out", run.path("row"), "--steps", "2"});
+  run.succeed({"train_gpt", "--plan-from", run.searched(), "--data", run.data, "--out",
+               run.path("row"), "--steps", "2"});
   run.check_same("command", "row");
+}
+
+TEST_CASE("a plan that a search says fits runs under that cap of memory") {
+  Runs run{{"--layers", "3", "--batch", "8"}};
+  run.train("before");
+  const nlohmann::json found =
+      json_of({"plan", "search", "--machine", "laptop", "--costs", run.path("before"), "--devices",
+               "2", "--schedule", "1f1b"});
+  const std::string file = run.folder.write("search.json", found.dump());
+  const auto bytes = found["best"][0]["bytes"].get<std::int64_t>();
+  run.succeed({"train_gpt", "--plan-from", file, "--data", run.data, "--out", run.path("capped"),
+               "--stop-after", "3", "--memory-cap", std::to_string(bytes)});
+  const Finished less =
+      plangrad::tests::run({"train_gpt", "--plan-from", file, "--data", run.data, "--out",
+                            run.path("less"), "--memory-cap", std::to_string(bytes * 9 / 10)});
+  CHECK_THAT(less.errors, Contains("out of memory"));
 }
 
 TEST_CASE("the command has the text and the tokens of the run, as a shell takes them") {

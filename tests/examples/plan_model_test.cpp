@@ -41,6 +41,39 @@ TEST_CASE("plan simulate takes a model from the JSON that checkpoints have") {
   CHECK(memory(bare)["fullest"]["bytes"]["indices"] > 0);
 }
 
+TEST_CASE("plan simulate sends a model's activations and their gradients, as the codec has them") {
+  const plangrad::nn::GptConfig config{
+      .layers = 3, .heads = 2, .width = 16, .context = 32, .vocabulary = 19, .tied = false};
+  Folder folder;
+  const std::string file = folder.write("model.json", plangrad::nn::to_json(config).dump());
+  const auto sent = [&](const Words& more) {
+    return json_of(Words{"plan", "simulate", "--schedule", "1f1b", "--stages", "2",
+                         "--microbatches", "4", "--model", file, "--sequences", "3"} +
+                   more)["bytes"]
+        .get<std::int64_t>();
+  };
+  const std::int64_t messages = 2 * 4, values = 3 * 32 * 16;
+  CHECK(sent({}) == messages * values * 4);
+  CHECK(sent({"--dtype", "bf16"}) == messages * values * 2);
+  CHECK(sent({"--codec-channel", "bf16"}) == messages * values * 2);
+  // A gradient uses the indices of its activation.
+  const std::int64_t sparse = sent({"--codec-channel", "topk:0.25"});
+  CHECK(sparse < messages * values * 2);
+  CHECK(sparse > messages * values);
+}
+
+TEST_CASE("plan simulate takes from a machine what a model's updates take") {
+  const Words words{"plan", "simulate", "--schedule", "data",      "--stages",
+                    "1",    "--model",  "gpt2-124m",  "--machine", "laptop"};
+  const nlohmann::json found = json_of(words);
+  CHECK(found["breakdown"]["update"] > 0);
+  const nlohmann::json half = json_of(words + Words{"--data-parallel", "2", "--zero", "1"});
+  CHECK_THAT(half["breakdown"]["ranks"][1]["update"].get<double>(),
+             Catch::Matchers::WithinRel(found["breakdown"]["update"].get<double>() / 2, 1e-9));
+  const nlohmann::json given = json_of(words + Words{"--step", "7"});
+  CHECK_THAT(given["breakdown"]["update"].get<double>(), Catch::Matchers::WithinRel(7, 1e-9));
+}
+
 TEST_CASE("plan simulate refuses a model that is not known in one line with those that are") {
   const Words words{"plan", "simulate", "--schedule", "data", "--model"};
   check_refused(words + Words{"gpt3-12b"},

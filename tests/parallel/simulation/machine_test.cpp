@@ -67,7 +67,7 @@ TEST_CASE("machine: a text that is wrong is refused with its line", "[machine]")
                 "line 2: link x: which messages use it?");
   check_refused("machine a\nlink x of a host 2e9 0 s\n", "line 2: link x: expected B/s");
   check_refused("machine a\nlink x of a host 2e9 B/s 0 s twice\n", "line 2: unknown word twice");
-  check_refused("machine a\ndevice cores 4\n", "line 2: a device has no cores; it has memory, ");
+  check_refused("machine a\ndevice wheels 4\n", "line 2: a device has no wheels; it has memory, ");
   check_refused("machine a\nfitted efficiency 1.5\n", "line 2: efficiency: expected a number");
   check_refused("machine a\nhosts 0 devices\n", "line 2: hosts: expected a number");
   check_refused("machine\n", "line 1: the machine has no name");
