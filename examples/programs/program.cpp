@@ -11,8 +11,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iostream>
-#include <sstream>
 #include <thread>
 
 #include "autograd/error.h"

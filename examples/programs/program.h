@@ -50,7 +50,7 @@ auto usage(F&& f) {
 /// Checks a value by a function that throws an Error if the value is none.
 template <class F>
 CLI::Validator checked_by(F read) {
-  return {[read](const std::string& value) -> std::string {
+  return {[read](std::string& value) -> std::string {
             try {
               read(value);
               return "";
@@ -61,10 +61,14 @@ CLI::Validator checked_by(F read) {
           ""};
 }
 
-/// Checks that the whole value is a number of type T in [lowest, highest].
+/// Checks that the whole value is a number of type T in [lowest, highest]. Writes a whole number
+/// anew, without zeros in front, which CLI11, which reads it again, would take for octal.
 template <class T>
 CLI::Validator number_between(T lowest, T highest) {
-  return checked_by([=](const auto& value) { parallel::read_number<T>(value, lowest, highest); });
+  return checked_by([=](std::string& value) {
+    const T number = parallel::read_number<T>(value, lowest, highest);
+    if constexpr (std::is_integral_v<T>) value = std::to_string(number);
+  });
 }
 
 /// Describes flags with their defaults to a program. If a flag is given twice, the last one counts.
@@ -86,7 +90,7 @@ class Flags {
   CLI::Option* number(const char* name, T& value, std::type_identity_t<T> lowest,
                       std::type_identity_t<T> highest, const char* what) {
     CLI::Option* option = app_.add_option(name, value, what)->type_name("X");
-    option->check(number_between(lowest, highest));
+    option->transform(number_between(lowest, highest));
     if (std::string(what).find("(default: ") == std::string::npos) option->capture_default_str();
     return option;
   }

@@ -206,6 +206,30 @@ TEST_CASE("a loss that is not finite ends the run and leaves the earlier one in 
   CHECK(files_in(folder / "new").size() == 3 + 3);  // metrics, and the checkpoint
 }
 
+TEST_CASE("whole numbers are decimal in every program, also with zeros in front") {
+  Folder folder;
+  const std::string data = folder.write("letters.txt", letters), out = folder / "out";
+  const auto check_status = [](int status, const Words& words) {
+    CAPTURE(words);
+    const Finished ended = run(words);
+    CHECK(ended.status == status);
+    return ended.output;
+  };
+  check_status(0, tiny_run(data, out, {"--steps", "020", "--save-every", "010", "--keep", "08"}));
+  CHECK(step_of(out) == 20);
+  const Words again{"train_gpt", "--resume", out, "--overwrite", "--at", "010"};
+  check_status(0, again + Words{"--steps", "012"});
+  CHECK(step_of(out) == 12);
+  const Words sampled{"sample_gpt", "--from", out, "--prompt", "a", "--seed", "1", "--tokens"};
+  CHECK(check_status(0, sampled + Words{"010"}) == check_status(0, sampled + Words{"10"}));
+  const Words vocabulary{"train_vocabulary", "--data", data, "--out", folder / "pairs", "--size"};
+  check_status(0, vocabulary + Words{"0258"});
+  const std::string ids = files_in(folder / "pairs").at("vocab.json");
+  CHECK(nlohmann::json::parse(ids).size() == 258);
+  for (const char* other : {"0x10", "1e1", "+10", " 10", "0b1", "1'0"})
+    check_status(2, tiny_run(data, folder / "new", {"--steps", other}));
+}
+
 TEST_CASE("output into a file is plain lines, and --quiet prints nothing") {
   Folder folder;
   const std::string data = folder.write("letters.txt", letters);
