@@ -21,20 +21,31 @@ void GptConfig::check() const {
   PG_CHECK(dropout >= 0 && dropout < 1, "dropout must be in [0,1), got ", dropout);
 }
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GptConfig, layers, heads, width, context, dropout, vocabulary,
-                                   tied)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(GptConfig, layers, heads, width, context, dropout,
+                                                vocabulary, tied)
 
 nlohmann::json to_json(const GptConfig& config) { return config; }
 
 GptConfig gpt_config(const nlohmann::json& saved) try {
-  for (const char* size : {"layers", "heads", "width", "context", "vocabulary"})
-    PG_CHECK(saved.at(size).is_number_integer(), "this is not the description of a GPT: ", size,
-             " is ", saved.at(size).dump(), ", expected a whole number");
+  PG_CHECK(saved.is_object(), "expected an object");
+  const nlohmann::json usual = GptConfig();
+  for (const auto& [key, value] : saved.items()) PG_CHECK(usual.contains(key), key, " is no key");
+  for (const auto& [key, like] : usual.items()) {
+    constexpr int most = std::numeric_limits<int>::max();
+    const nlohmann::json value = saved.value(key, like);
+    const bool is_size = like.is_number_integer();
+    PG_CHECK(saved.contains(key) || !is_size, key, " is missing");
+    PG_CHECK(!is_size || (value.is_number_integer() && value >= 1 && value <= most), key, " is ",
+             value.dump(), ", expected a whole number from 1 to ", most);
+    PG_CHECK(value.is_number() == like.is_number() && value.is_boolean() == like.is_boolean(), key,
+             " is ", value.dump(), ", expected a value like ", like.dump());
+  }
   auto config = saved.get<GptConfig>();
   config.check();
   return config;
-} catch (const nlohmann::json::exception& error) {
-  throw Error(text("this is not the description of a GPT: ", error.what()));
+} catch (const Error& error) {
+  throw Error(text("this is not the description of a GPT: ", error.what(), "; it needs layers, ",
+                   "heads, width, context, vocabulary, and can have dropout (0) and tied (true)"));
 }
 
 namespace {

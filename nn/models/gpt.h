@@ -23,7 +23,8 @@ struct GptConfig {
 };
 
 /// Converts a config to JSON, for checkpoints, and back.
-/// throws: Error if a field is missing or makes no sense
+/// throws: Error that lists the keys, if a size is missing, a key is unknown, or a value is wrong;
+/// dropout and tied may be missing
 nlohmann::json to_json(const GptConfig& config);
 GptConfig gpt_config(const nlohmann::json& saved);
 

@@ -4,13 +4,6 @@
 // Chapter 16.
 #pragma once
 
-#include <limits>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "parallel/planner/peak.h"
 #include "parallel/planner/stage_seconds.h"
 #include "parallel/schedules/schedule.h"

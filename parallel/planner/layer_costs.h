@@ -4,11 +4,6 @@
 // Chapters 03 and 09.
 #pragma once
 
-#include <functional>
-#include <map>
-#include <memory>
-#include <vector>
-
 #include "autograd/kernel_work.h"
 #include "parallel/planner/models.h"
 

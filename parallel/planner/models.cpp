@@ -4,7 +4,6 @@
 
 #include <fmt/ranges.h>
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "nn/checkpoint/file.h"
@@ -58,11 +57,15 @@ PlannedModel planned_resnet() {
 }
 
 PlannedModel described_gpt(const std::string& file) {
-  const nlohmann::json found = nn::read_json(file);
+  nlohmann::json found = nn::read_json(file);
   for (const char* place : {"/run/model", "/config/model", "/model"})
     if (const nlohmann::json::json_pointer at(place); found.contains(at))
-      return planned_gpt(file, gpt_config(found.at(at)));
-  return planned_gpt(file, gpt_config(found));
+      found = nlohmann::json(found.at(at));
+  try {
+    return planned_gpt(file, gpt_config(found));
+  } catch (const Error& error) {
+    throw Error(text(file, ": ", error.what()));
+  }
 }
 
 }  // namespace

@@ -14,10 +14,6 @@
 // placement.h    operators of a graph on devices
 #pragma once
 
-#include <map>
-#include <string>
-#include <vector>
-
 #include "parallel/engine/training.h"
 
 namespace plangrad::parallel {

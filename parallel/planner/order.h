@@ -4,11 +4,6 @@
 // Chapter 06.
 #pragma once
 
-#include <cstdint>
-#include <limits>
-#include <string>
-#include <vector>
-
 #include "parallel/simulation/costs.h"
 
 namespace plangrad::parallel {

@@ -2,9 +2,6 @@
 // Chapters 09 and 16.
 #include "parallel/planner/peak.h"
 
-#include <algorithm>
-#include <optional>
-
 #include "autograd/blank/blank_device.h"
 #include "parallel/codecs/low_rank.h"
 #include "parallel/codecs/message_codec.h"

@@ -4,8 +4,6 @@
 // Chapters 09 and 16.
 #pragma once
 
-#include <vector>
-
 #include "parallel/collectives/collective.h"
 #include "parallel/planner/layer_costs.h"
 #include "parallel/simulation/holdings.h"

@@ -4,11 +4,6 @@
 // Chapter 16; Narayanan et al. 2021 (PipeDream-2BW), algorithm 1.
 #pragma once
 
-#include <functional>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "parallel/planner/evaluation.h"
 
 namespace plangrad::parallel {

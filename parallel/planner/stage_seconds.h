@@ -4,8 +4,6 @@
 // Chapter 16.
 #pragma once
 
-#include <vector>
-
 #include "parallel/collectives/collective.h"
 #include "parallel/planner/layer_costs.h"
 #include "parallel/simulation/costs.h"

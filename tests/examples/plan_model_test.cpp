@@ -81,7 +81,7 @@ TEST_CASE("plan simulate refuses a model that is not known in one line with thos
                 "gpt2-124m, 2bw-2.2b, 2bw-3.8b, gpt3-xl, gpt3-2.7b, gpt3-6.7b, gpt3-13b, resnet18");
   Folder folder;
   check_refused(words + Words{folder.write("no.json", "{\"layers\": 3}")},
-                "this is not the description of a GPT: ");
+                "no.json: this is not the description of a GPT: context is missing; it needs ");
   check_refused(words + Words{folder.write("no.json", "layers")}, "this is no JSON");
   const std::string deep = repeat("[", 300'000) + repeat("]", 300'000);
   const std::string hostile = folder.write("summary.json", deep), refusal = "nested more than 100";

@@ -92,6 +92,31 @@ TEST_CASE("numbers that are not whole are no ids and no sizes", "[foreign]") {
   CHECK_THROWS_WITH(gpt_config(saved), Contains("layers is 1e+300, expected a whole number"));
 }
 
+TEST_CASE("a GPT's JSON has its keys and no others, and sizes that fit", "[foreign]") {
+  const nlohmann::json good = to_json(GptConfig{.layers = 3, .dropout = 0.5, .tied = false});
+  CHECK(to_json(gpt_config(good)) == good);
+  const auto check = [&](const std::string& key, const nlohmann::json& value,
+                         const std::string& refusal) {
+    nlohmann::json saved = good;
+    saved[key] = value;
+    CHECK_THROWS_WITH(gpt_config(saved),
+                      Contains(refusal) && Contains("layers, heads, width, context, vocabulary"));
+  };
+  check("layers", 4'294'967'308, "layers is 4294967308, expected a whole number from 1 to ");
+  check("vocabulary", -5, "vocabulary is -5, expected a whole number from 1 to ");
+  check("experts", 8, "experts is no key");
+  check("dropout", "x", "dropout is \"x\", expected a value like 0.0");
+  check("tied", 1, "tied is 1, expected a value like true");
+  nlohmann::json few = good;
+  few.erase("dropout");
+  few.erase("tied");
+  CHECK(gpt_config(few).dropout == 0);
+  CHECK(gpt_config(few).tied);
+  few.erase("heads");
+  CHECK_THROWS_WITH(gpt_config(few), Contains("heads is missing"));
+  CHECK_THROWS_WITH(gpt_config(nlohmann::json::array()), Contains("expected an object"));
+}
+
 TEST_CASE("a file of many tensors is opened in no time", "[foreign]") {
   const TemporaryFolder folder;
   constexpr int count = 100'000;
