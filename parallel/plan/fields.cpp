@@ -38,7 +38,7 @@ bool read_yes(const std::string& word) {
 
 void check_choice(const std::string& word, const std::vector<std::string>& names) {
   PG_CHECK(std::ranges::count(names, word) > 0, "expected one of ",
-           fmt::format("{}", fmt::join(names, ", ")), "; got ", word,
+           fmt::format("{}", fmt::join(names, ", ")), "; got ", word.empty() ? "nothing" : word,
            autograd::did_you_mean(word, names));
 }
 

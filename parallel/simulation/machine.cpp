@@ -10,18 +10,18 @@ namespace {
 struct Constant {
   const char *line, *name;
   double Machine::*value;
-  double most = 1e30;
+  double least, most;
 };
-constexpr Constant keys[] = {{"device", "memory", &Machine::memory},
-                             {"device", "bandwidth", &Machine::memory_bandwidth},
-                             {"device", "peak.f32", &Machine::peak_f32},
-                             {"device", "peak.f16", &Machine::peak_f16},
-                             {"device", "cores", &Machine::cores, 1e6},
-                             {"fitted", "efficiency", &Machine::efficiency, 1},
-                             {"fitted", "tile", &Machine::tile},
-                             {"fitted", "memory_share", &Machine::memory_share, 1},
-                             {"fitted", "host", &Machine::host_seconds},
-                             {"fitted", "piece", &Machine::piece}};
+constexpr Constant keys[] = {{"device", "memory", &Machine::memory, 1, 1e30},
+                             {"device", "bandwidth", &Machine::memory_bandwidth, 1e3, 1e30},
+                             {"device", "peak.f32", &Machine::peak_f32, 1e3, 1e30},
+                             {"device", "peak.f16", &Machine::peak_f16, 1e3, 1e30},
+                             {"device", "cores", &Machine::cores, 1, 1e6},
+                             {"fitted", "efficiency", &Machine::efficiency, 1e-3, 1},
+                             {"fitted", "tile", &Machine::tile, 0, 1e6},
+                             {"fitted", "memory_share", &Machine::memory_share, 1e-3, 1},
+                             {"fitted", "host", &Machine::host_seconds, 0, 1e3},
+                             {"fitted", "piece", &Machine::piece, 1024, 1e15}};
 
 struct Where {
   const char* words;
@@ -44,7 +44,8 @@ class Words {
     in_ >> word;
     return word;
   }
-  double number(const std::string& what, double least, double most) {
+  template <class T>
+  T number(const std::string& what, T least, T most) {
     try {
       return read_number(next(), least, most);
     } catch (const Error& error) {
@@ -72,24 +73,32 @@ class Words {
   std::istringstream in_;
 };
 
-void read_values(const std::string& line, Words& words, Machine& machine) {
-  for (std::string name = words.next(); !name.empty(); name = words.next()) {
-    std::string known;
-    const Constant* found = nullptr;
-    for (const Constant& key : keys) {
-      if (line != key.line) continue;
-      known += autograd::text(known.empty() ? "" : ", ", key.name);
-      if (name == key.name) found = &key;
-    }
-    PG_CHECK(found, "a ", line, " has no ", name, "; it has ", known);
-    machine.*found->value = words.number(name, 0, found->most);
+/// A machine, and what lines have said of it so far.
+struct Reading {
+  Machine machine = {};
+  std::set<std::string> given = {};
+
+  void once(const std::string& what) {
+    PG_CHECK(given.insert(what).second, what, " is given twice; leave one out");
   }
+};
+
+void read_values(const std::string& line, Words& words, Reading& reading) {
+  std::vector<std::string> names;
+  for (const Constant& key : keys)
+    if (line == key.line) names.push_back(key.name);
+  std::string name = words.next();
+  do {
+    check_choice(name, names);
+    reading.once(name);
+    const Constant& key = *std::ranges::find(keys, name, &Constant::name);
+    reading.machine.*key.value = words.number(name, key.least, key.most);
+  } while (!(name = words.next()).empty());
 }
 
-Link read_link(Words& words, const std::vector<Link>& others) {
+Link read_link(Words& words, Reading& reading) {
   Link link{.name = words.next()};
-  auto has_name = [&](const Link& other) { return other.name == link.name; };
-  PG_CHECK(std::ranges::none_of(others, has_name), "there are two links ", link.name);
+  reading.once("link " + link.name);
   const auto place =
       std::ranges::find_if(places, [&](const Where& each) { return words.take(each.words); });
   std::string known;
@@ -97,29 +106,30 @@ Link read_link(Words& words, const std::vector<Link>& others) {
   PG_CHECK(place != std::end(places), "link ", link.name,
            ": which messages use it? Say one of: ", known);
   link.reach = place->reach;
-  link.bandwidth = words.number(link.name, 1, 1e30);
+  link.bandwidth = words.number(link.name, 1.0, 1e30);
   PG_CHECK(words.take("B/s"), "link ", link.name, ": expected B/s after its bandwidth");
-  link.latency = words.number(link.name, 0, 1e6);
+  link.latency = words.number(link.name, 0.0, 1e6);
   PG_CHECK(words.take("s"), "link ", link.name, ": expected s after its latency");
   link.one_way = words.take(one_way_words);
   return link;
 }
 
-void read_line(const std::string& kind, Words& words, Machine& machine) {
-  Topology& topology = machine.topology;
+void read_line(const std::string& kind, Words& words, Reading& reading) {
+  Machine& machine = reading.machine;
   if (kind == "machine") {
-    PG_CHECK(machine.name.empty(), "a second machine; a file has one");
+    reading.once(kind);
     machine.name = words.next();
     PG_CHECK(!machine.name.empty(), "the machine has no name");
   } else if (kind == "hosts") {
-    topology.devices_per_host = static_cast<int>(words.number(kind, 1, 1e6));
+    reading.once(kind);
+    machine.topology.devices_per_host = words.number(kind, 1, 1'000'000);
     PG_CHECK(words.take("devices"), "expected: hosts NUMBER devices");
   } else if (kind == "link") {
-    topology.links.push_back(read_link(words, topology.links));
+    machine.topology.links.push_back(read_link(words, reading));
   } else {
     PG_CHECK(kind == "device" || kind == "fitted", "unknown word ", kind,
              "; a line begins with machine, device, fitted, hosts or link");
-    return read_values(kind, words, machine);
+    return read_values(kind, words, reading);
   }
   words.end();
 }
@@ -157,20 +167,20 @@ double seconds(const Machine& machine, const autograd::KernelTable& kernels) {
 }
 
 Machine parse_machine(const std::string& text) {
-  Machine machine;
+  Reading reading;
   std::istringstream in(text);
   int number = 0;
   for (std::string line; std::getline(in, line);) {
     ++number;
     Words words(line);
     try {
-      if (const std::string kind = words.next(); !kind.empty()) read_line(kind, words, machine);
+      if (const std::string kind = words.next(); !kind.empty()) read_line(kind, words, reading);
     } catch (const Error& error) {
       throw Error(autograd::text("line ", number, ": ", error.what()));
     }
   }
-  PG_CHECK(!machine.name.empty(), "a machine begins with the line: machine NAME");
-  return machine;
+  PG_CHECK(!reading.machine.name.empty(), "a machine begins with the line: machine NAME");
+  return std::move(reading.machine);
 }
 
 std::string print(const Machine& machine) {

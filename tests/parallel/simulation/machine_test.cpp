@@ -57,9 +57,9 @@ TEST_CASE("machine: what a text says, and the text of a machine", "[machine]") {
 
 TEST_CASE("machine: a text that is wrong is refused with its line", "[machine]") {
   check_refused("", "a machine begins with the line: machine NAME");
-  check_refused("machine a\nmachine b\n", "line 2: a second machine");
+  check_refused("machine a\nmachine b\n", "line 2: machine is given twice; leave one out");
   check_refused("machine a\nlink x of a host 1e9 B/s 0 s\nlink x of a device 1e9 B/s 0 s",
-                "line 3: there are two links x");
+                "line 3: link x is given twice");
   check_refused("machine a\n\ndevice memory -1\n", "line 3: memory: expected a number");
   check_refused("machine a\nlink x of a host -2 B/s 0 s\n", "line 2: x: expected a number");
   check_refused("machine a\nlink x of a host 2e9 B/s -1 s\n", "line 2: x: expected a number");
@@ -67,9 +67,18 @@ TEST_CASE("machine: a text that is wrong is refused with its line", "[machine]")
                 "line 2: link x: which messages use it?");
   check_refused("machine a\nlink x of a host 2e9 0 s\n", "line 2: link x: expected B/s");
   check_refused("machine a\nlink x of a host 2e9 B/s 0 s twice\n", "line 2: unknown word twice");
-  check_refused("machine a\ndevice wheels 4\n", "line 2: a device has no wheels; it has memory, ");
+  check_refused("machine a\ndevice wheels 4\n", "line 2: expected one of memory, ");
   check_refused("machine a\nfitted efficiency 1.5\n", "line 2: efficiency: expected a number");
-  check_refused("machine a\nhosts 0 devices\n", "line 2: hosts: expected a number");
+  check_refused("machine a\nhosts 0 devices\n", "line 2: hosts: expected a whole number");
+  check_refused("machine a\nhosts 1.5 devices\n", "line 2: hosts: expected a whole number");
+  check_refused("machine a\nhosts 2 devices\nhosts 3 devices\n", "line 3: hosts is given twice");
+  check_refused("machine a\ndevice memory 5 memory 6\n", "line 2: memory is given twice");
+  check_refused("machine a\ndevice memory 5\ndevice memory 6\n", "line 3: memory is given twice");
+  check_refused("machine a\nfitted\n", "line 2: expected one of efficiency, tile, ");
+  for (const char* line : {"device memory 0", "device bandwidth 0", "device peak.f32 1e-3",
+                           "device peak.f16 0", "fitted efficiency 0", "fitted memory_share 0",
+                           "fitted tile 1e30", "fitted host 1e30", "fitted piece 0.5"})
+    check_refused(text("machine a\n", line, "\n"), "line 2: ");
   check_refused("machine\n", "line 1: the machine has no name");
   check_refused("machine a\nrouter b\n", "line 2: unknown word router");
 }
@@ -89,6 +98,27 @@ TEST_CASE("machine: every machine that comes along can be read", "[machine]") {
     ++count;
   }
   CHECK(count == 6);
+}
+
+TEST_CASE("machine: a line that says it is as another machine's has its numbers", "[machine]") {
+  const auto file = [](const std::string& name) {
+    return plangrad::nn::read_file(clone_path("examples/machines/" + name + ".txt"));
+  };
+  const Machine other = parse_machine(file("v100-aws")), plain;
+  for (const std::string name : {"summit", "rtx3090x8"}) {
+    std::istringstream lines(file(name));
+    int count = 0;
+    for (std::string line; std::getline(lines, line);) {
+      if (line.find("# as v100-aws") == line.npos) continue;
+      CAPTURE(name, line);
+      const Machine one = parse_machine("machine one\n" + line);
+      for (auto value : {&Machine::memory, &Machine::memory_bandwidth, &Machine::efficiency,
+                         &Machine::tile, &Machine::memory_share})
+        CHECK((one.*value == plain.*value || one.*value == other.*value));
+      ++count;
+    }
+    CHECK(count > 0);
+  }
 }
 
 TEST_CASE("machine: kernels take their arithmetic's time, or their bytes'", "[machine]") {
