@@ -84,6 +84,10 @@ while read -r room _; do
   [[ -z $room || ! -f tutorials/00-map.md ]] || grep -q "^| \`$room\` |" tutorials/00-map.md ||
     { echo "$room has no line in the table of rooms of tutorials/00-map.md"; exit 1; }
 done <<<"$arrows"
+rooms=$(awk '/^parallel/ { sub("parallel/", "", $1); print $1 }' <<<"$arrows")
+named=$(grep -s '^- `parallel/`: rooms' README.md | sed 's/[^:]*:[^:]*: //; s/;.*//; s/[`,]//g') || true
+[[ ! -f README.md || $(xargs <<<"$rooms") == "$named" ]] ||
+  { echo "README.md names the rooms of parallel/ otherwise than tests/rooms.txt: $named"; exit 1; }
 for folder in nn parallel; do
   if [[ -d $folder ]] && flat=$(find "$folder" -maxdepth 1 -type f) && [[ -n $flat ]]; then
     echo "$folder has rooms, and these files stand outside: $flat"
