@@ -138,18 +138,19 @@ void compare_plans(const PlanRequest& request, const CLI::App&) {
   print_text(compared(a, b));
 }
 
-/// Prints a machine's text, or writes that of the machine on which this runs.
+/// Prints or writes a machine's text, or that of the machine on which this runs.
 void tell_machine(const PlanRequest& request, const CLI::App&) {
   PG_CHECK(request.machine.empty() == request.measure,
            "give a machine's name or file, or --measure");
-  if (!request.measure) return print_text(machine_text(request.machine));
-  const std::string stem = std::filesystem::path(request.out).stem();
-  const std::string name = stem.empty() ? "measured" : stem;
-  measure_machine(name, request.transport == "mpi", [&](const std::string& text) {
+  const auto write = [&](const std::string& text) {
     if (request.out.empty()) return print_text(text);
     plangrad::nn::write_file(request.out, text);
     tell("wrote " + request.out, std::cout);
-  });
+  };
+  PG_CHECK(request.measure || request.transport != "mpi", "--transport mpi needs --measure");
+  if (!request.measure) return write(machine_text(request.machine));
+  const std::string stem = std::filesystem::path(request.out).stem();
+  measure_machine(stem.empty() ? "measured" : stem, request.transport == "mpi", write);
 }
 
 void search_plans(const PlanRequest& request, const CLI::App&) {
@@ -274,7 +275,16 @@ void search_flags(CLI::App& command, PlanRequest& request) {
   request.search.add_flags(command);
   Flags flags(command);
   flags.group("Output");
-  flags.yes("--json", request.json, "print the plans as JSON");
+  flags.yes("--json", request.json, "print the plans as JSON; plan simulate takes its devices");
+  command.footer(
+      "Columns: sequences, or images, per second; seconds of an update; bytes of the fullest "
+      "rank;\n"
+      "depth x width: stages x replicas of a pipeline; micro: sequences of a microbatch; on a "
+      "host:\n"
+      "whose ranks are neighbours, replicas of a stage or stages of a replica; shares of the "
+      "time.\n"
+      "\"cut by seconds\": stages take equal times, and not equal arithmetic.\n\n" +
+      command.get_footer());
 }
 
 void rows_flags(CLI::App& command, PlanRequest& request) {
@@ -309,9 +319,10 @@ void compare_flags(CLI::App& command, PlanRequest& request) {
 
 void machine_flags(CLI::App& command, PlanRequest& request) {
   Flags flags(command);
-  flags.words("MACHINE", request.machine, "", "a machine's name, or a file with its text");
+  flags.words("MACHINE", request.machine, "",
+              machine_words() + "; tutorials/06-pipelines-and-bubbles.md explains its lines");
   flags.yes("--measure", request.measure, "measure the machine on which this runs");
-  flags.words("--out", request.out, "FILE", "with --measure: write the text to this file");
+  flags.words("--out", request.out, "FILE", "write the text to this file");
   flags.choice("--transport", request.transport, {"threads", "mpi"},
                "between which ranks messages are measured: two threads, or processes that mpirun "
                "started");

@@ -31,10 +31,12 @@ template <class Object, class Take>
 void add_field(Flags& flags, const parallel::Field<Object>& field, Object& object,
                const std::string& who, const Take& take) {
   // Users name a machine, or its file; the field is its text.
-  auto meant = [&field](const std::string& word) {
-    return field.name == std::string_view("machine") ? machine_text(word) : word;
+  const bool is_machine = field.name == std::string_view("machine");
+  auto meant = [is_machine](const std::string& word) {
+    return is_machine ? machine_text(word) : word;
   };
   std::string what = who + field.what + (field.more ? field.more() : "");
+  if (is_machine) what += ": " + machine_words();
   if (field.choices) what += fmt::format("; one of {}", fmt::join(field.choices(), ", "));
   if (field.yes) return flags.yes(field.flag_name().c_str(), *field.yes(object), what);
   flags

@@ -23,13 +23,17 @@ namespace plangrad::examples {
 
 using namespace parallel;
 
+std::string machine_words() {
+  std::string names;
+  for (const auto& [name, text] : known_machines()) names += (names.empty() ? "" : ", ") + name;
+  return names + "; or a file like that which plan machine NAME prints";
+}
+
 std::string machine_text(const std::string& name_or_file) {
   const auto& known = known_machines();
   if (const auto found = known.find(name_or_file); found != known.end()) return found->second;
-  std::string names;
-  for (const auto& [name, text] : known) names += (names.empty() ? "" : ", ") + name;
   PG_CHECK(std::filesystem::is_regular_file(name_or_file), "there is no machine and no file ",
-           name_or_file, "; machines are ", names);
+           name_or_file, "; machines are ", machine_words());
   std::string content = nn::read_file(name_or_file, nn::most::config);
   try {
     parse_machine(content);

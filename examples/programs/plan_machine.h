@@ -7,6 +7,9 @@
 
 namespace plangrad::examples {
 
+/// What --machine takes: names, and which files.
+std::string machine_words();
+
 /// The text of examples/machines/NAME.txt, which every program contains, or of a file.
 /// throws: Error that lists the names, if there is neither; with file and line, if it is no machine
 std::string machine_text(const std::string& name_or_file);

@@ -141,11 +141,19 @@ Costs costs_of(const Json& summary, int devices) {
   const double slower = more_threads(summary.at("machine"), devices);
   Costs costs;
   for (const char* name : {"forward", "backward", "input_part", "weight_part", "step"})
-    if (found.contains(name)) {
-      Json seconds = found[name];
-      for (Json& each : seconds) each = slower * each.get<double>();
-      find(cost_fields(), name)->take(costs, text_of(seconds));
-    }
+    if (found.contains(name)) try {
+        Json seconds = found[name];
+        for (Json& each : seconds) each = slower * each.get<double>();
+        find(cost_fields(), name)->take(costs, text_of(seconds));
+      } catch (const Error& error) {
+        throw Error(text("its summary.json: costs: ", name, ": ", error.what()));
+      }
+  const auto is_whole = [](const std::vector<double>& list) {
+    return !list.empty() && std::ranges::count(list, 0) == 0;
+  };
+  PG_CHECK(is_whole(costs.forward), "its summary.json: costs: forward: a stage takes no time");
+  PG_CHECK(is_whole(costs.backward) || is_whole(costs.input_part),
+           "its summary.json: costs: backward: a stage takes no time");
   return costs;
 }
 

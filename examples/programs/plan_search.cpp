@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "examples/programs/plan_flags.h"
 #include "examples/programs/plan_machine.h"
@@ -27,8 +28,10 @@ static void add_list(Flags& flags, const char* name, std::vector<T>& all, const 
                      const std::string& what, const Read& read) {
   const auto take = [&all, read](const std::string& words) {
     all.clear();
-    for (const std::string& word : split(words, ','))
+    for (const std::string& word : split(words, ',')) {
+      PG_CHECK(!word.empty(), "nothing is before or after a comma; leave the comma out");
       if (T each = read(word); std::ranges::find(all, each) == all.end()) all.push_back(each);
+    }
   };
   flags.taken(name, kind, what, take)->check(checked_by(take));
 }
@@ -41,12 +44,12 @@ void SearchFlags::add_flags(CLI::App& app) {
               "the folder of a finished run of the model: the seconds that its computations took, "
               "divided among layers by their arithmetic, for each example, count instead of the "
               "machine's rates");
-  flags.words("--machine", machine, "NAME", "where, or a file with a machine's text")->required();
+  flags.words("--machine", machine, "NAME|FILE", "where: " + machine_words())->required();
   flags.whole("--devices", devices, 1,
               "devices; plans may leave some idle (default: 1, or as many ranks as RUN has)");
   flags.whole("--batch", batch, 1, "sequences, or images, of an update (default: 1, or RUN's)");
   flags.whole("--rows", rows, 1, "plans that are printed");
-  flags.number("--memory", memory, 0, limits::large,
+  flags.number("--memory", memory, 1, limits::large,
                "bytes of each device (default: the machine's)");
   add_list(flags, "--schedule", schedules, "NAME,...",
            "only these (default: all that divide a batch)", std::identity());
@@ -70,11 +73,9 @@ void SearchFlags::add_flags(CLI::App& app) {
              parse_codec);
   };
   app.add_flag_callback(
-         "--order",
-         [] {
-           throw UsageError("--order: the order of a layout's cells is searched by plan order");
-         })
-      ->group("");
+      "--order",
+      [] { throw UsageError("--order: the order of a layout's cells is searched by plan order"); },
+      "not here: plan order searches the order of a layout's cells");
   codec_list("--codec", codecs, "how sums of gradients may be encoded", any_codec);
   codec_list("--codec-channel", channels, "how activations and their gradients may be",
              for_activations);
@@ -214,6 +215,9 @@ Json to_json(const Found& found, Evaluation& evaluation, const SearchFlags& flag
             {"per_second", flags.batch / found.seconds},
             {"bytes", found.bytes},
             {"rank", found.peak.rank}};
+  std::vector<int> ranks(plan.depth());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  json["devices"] = Replicas{plan.packing, layout.width, plan.depth()}.devices(ranks);
   json["cuts"] = evaluation.cuts(plan);
   json["flags"] = flags_of(found, evaluation, flags, dtype);
   if (found.peak.cell >= 0) json["cell"] = print(found.peak.during);
@@ -223,7 +227,7 @@ Json to_json(const Found& found, Evaluation& evaluation, const SearchFlags& flag
   if (found.peak.saving > 0) json["saving"] = found.peak.saving;
   if (const double total = found.parts.total(); total > 0)
     for (const NamedPart& part : named_parts)
-      json["shares"][part.key] = found.parts.*part.seconds / total;
+      json["shares"][part.key] = std::max(0.0, found.parts.*part.seconds / total);
   return json;
 }
 
@@ -248,7 +252,7 @@ std::string excess_of(const Json& plan, double memory) {
   std::string most;
   for (const auto& [kind, bytes] : plan["memory"].items())
     if (most.empty() || bytes > plan["memory"][most]) most = kind;
-  return line + ", most of it " + most + " (" + bytes_text(plan["memory"][most]) + ")";
+  return line + ", the largest part: " + most + " (" + bytes_text(plan["memory"][most]) + ")";
 }
 
 }  // namespace
@@ -320,10 +324,10 @@ std::vector<std::size_t> places_of(const Json& plans) {
 std::string row_of(const Json& plan, std::size_t place) {
   const Json& shares = plan["shares"];
   const auto percent = [&](const char* key) {
-    return fmt::format("{:.0f}%", 100 * std::max(0.0, shares[key].get<double>()));
+    return fmt::format("{:.0f}%", 100 * shares[key].get<double>());
   };
   std::string row = fmt::format(
-      "{:<3}{:>9.4g}{:>10}{:>10}{:>10}{:>6}  {:<15}{:<10}{:>4}  {:<9}{:>10}{:>10}"
+      "{:<3}{:>9.4g} {:>9} {:>9} {:>9} {:>5}  {:<15}{:<10}{:>4}  {:<9}{:>10}{:>10}"
       "{:>9}{:>6}{:>8}  {}",
       place, plan["per_second"].get<double>(), seconds_text(plan["seconds"]),
       bytes_text(plan["bytes"]),

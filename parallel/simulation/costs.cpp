@@ -73,8 +73,9 @@ constexpr Field<Costs> fields[] = {
                          {.usual = "rank r on device r"}),
     row_as<AsChoice<AllReduce, reductions>, &Costs::sums, &Summing::how>(
         "reduction", "how a group's sum is made: see train_gpt --help"),
-    row<&Costs::sums, &Summing::hosts>(
-        "hosts", "the host of each rank, for --reduction hierarchical", {.usual = "all on one"}),
+    row<&Costs::sums, &Summing::hosts>("hosts",
+                                       "the host of each rank, for --reduction hierarchical",
+                                       {.usual = "those of --machine, else all on one"}),
 };
 
 }  // namespace

@@ -181,4 +181,16 @@ TEST_CASE("costs that are no run's, or another model's, are refused in one line"
   nlohmann::json summary = summary_of(run.path("timed"));
   summary["costs"]["forward"] = {1, 2, 3};
   check_refused(with_summary(summary.dump()), "costs of 3 stages, and cuts of 2");
+  const auto check_list = [&](const char* name, const nlohmann::json& list,
+                              const std::string& refusal) {
+    summary = summary_of(run.path("timed"));
+    summary["costs"].erase("input_part");  // half of a backward, as these are pretended
+    summary["costs"][name] = list;
+    check_refused(with_summary(summary.dump()),
+                  std::string("its summary.json: costs: ") + name + ": " + refusal);
+  };
+  check_list("forward", nlohmann::json::array(), "expected a number, 0 or more, got nothing");
+  check_list("backward", {1, -1}, "expected a number, 0 or more, got -1");
+  check_list("forward", {0, 1}, "a stage takes no time");
+  check_list("backward", {1, 0}, "a stage takes no time");
 }

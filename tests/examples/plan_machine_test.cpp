@@ -14,6 +14,11 @@ TEST_CASE("plan machine prints what programs know, and a file") {
   CHECK(parse_machine(text).topology.devices_per_host == 8);
   const std::string file = folder.write("copy.txt", text);
   CHECK(output_of({"plan", "machine", file}) == text);
+  const std::string out = folder / "out.txt";
+  CHECK(output_of({"plan", "machine", "laptop", "--out", out}) == "wrote " + out + "\n");
+  CHECK(plangrad::nn::read_file(out) == output_of({"plan", "machine", "laptop"}));
+  check_refused({"plan", "machine", "laptop", "--transport", "mpi"},
+                "--transport mpi needs --measure");
   check_refused({"plan", "machine"}, "give a machine's name or file, or --measure");
   check_refused({"plan", "machine", "cray"}, "there is no machine and no file cray; machines are");
   const std::string bad = folder.write("bad.txt", "machine a\ndevice memory -1\n");

@@ -74,6 +74,23 @@ TEST_CASE("plan search prints a command of train_resnet that runs: its model and
                                                       Contains(" --width 64 "));
 }
 
+TEST_CASE("plan search says which device each rank has, as plan simulate takes it") {
+  const nlohmann::json all = json_of(words + Words{"--devices", "16", "--rows", "99"})["best"];
+  bool crosses = false;
+  for (const nlohmann::json& plan : all) {
+    const int width = plan["width"], depth = plan["depth"];
+    const bool by_stage = plan["side_by_side"] == "replicas";
+    std::vector<int> expected;
+    for (int replica = 0; replica < width; ++replica)
+      for (int rank = 0; rank < depth; ++rank)
+        expected.push_back(by_stage ? rank * width + replica : replica * depth + rank);
+    CHECK(plan["devices"] == expected);
+    crosses |= by_stage && width > 1 && depth > 1;
+    for (const auto& share : plan["shares"].items()) CHECK(share.value() >= 0);
+  }
+  CHECK(crosses);
+}
+
 TEST_CASE("plan search chooses among codecs, shares and stages a rank, and names what is unusual") {
   const Words more{"--schedule", "interleaved,data", "--codec", "none,quantize:4:64", "--prune",
                    "0,0.9",      "--devices",        "8"};
@@ -87,7 +104,7 @@ TEST_CASE("plan search chooses among codecs, shares and stages a rank, and names
   CHECK(chunked["chunks"] > 2);
   CHECK(chunked["flags"]["--chunks"] == chunked["chunks"]);
   CHECK_THAT(output_of(words + few),
-             Contains(text("  ", chunked["chunks"].get<int>(), " stages a rank\n")));
+             Contains("  " + chunked["chunks"].dump() + " stages a rank\n"));
 }
 
 TEST_CASE("plan search takes what comes twice in a list once") {
@@ -118,8 +135,15 @@ TEST_CASE("plan search refuses what it does not know, and plans that fit nowhere
   check_refused(unknown, "laptop2");
   check_refused(words + Words{"--schedule", "2fb"}, "there is no schedule \"2fb\"");
   check_refused({"plan", "search", "--order"}, "--order: the order of a layout's cells");
+  const std::string comma = "nothing is before or after a comma; leave the comma out";
+  check_refused(words + Words{"--codec", "none,"}, "--codec: " + comma);
+  check_refused(words + Words{"--codec-channel", ",none"}, "--codec-channel: " + comma);
+  check_refused(words + Words{"--schedule", "1f1b,"}, "--schedule: " + comma);
+  check_refused(words + Words{"--prune", "0,,0.5"}, "--prune: " + comma);
   check_refused(words + Words{"--codec", "none,quantize:9"}, "9 can't be the number of bits");
   check_refused(words + Words{"--codec-channel", "lowrank:4"}, "this codec is for gradients");
+  check_refused(words + Words{"--memory", "0"}, "--memory: expected a number, 1 or more, got 0");
+  check_refused(words + Words{"--memory", "1e8"}, ", the largest part: ");
   check_refused(words + Words{"--memory", "1e8"},
                 "no plan fits the 100 MB of each of 4 devices; the nearest, 1f1b, 2 x 2, 1 a "
                 "microbatch, recompute, ZeRO 1, takes 1.36 GB, 1.26 GB too much, on rank 0");
