@@ -48,6 +48,8 @@ TEST_CASE("what can't be done as a command asks for it ends with status 2, in ev
   for (const char* command : {"verify", "list", "show"})
     refused({"checkpoint", command, none}, "holds no checkpoint");
   refused({"checkpoint", "export", run_folder, run_folder}, "files that are no export");
+  refused({"checkpoint", "export", run_folder, no_folder}, "can't create");
+  refused({"sample_gpt", "--from", run_folder, "--export", no_folder}, "can't create");
   refused({"plan", "verify", none}, "there is no file");
   refused({"plan", "machine", none}, "no machine and no file");
   const Words trained = runs.words("new");
@@ -66,8 +68,6 @@ TEST_CASE("what fails after the work began ends with status 1") {
   check_status(1, runs.words("small", {"--memory-cap", "100"}), "out of memory");
   check_status(1, {"report", run_folder, run_folder, "--out", no_folder + "/x.html"},
                "can't write");
-  check_status(1, {"sample_gpt", "--from", run_folder, "--export", no_folder}, "can't create");
-  check_status(1, {"checkpoint", "export", run_folder, no_folder}, "can't create");
   check_status(1, {"train_vocabulary", "--data", runs.data, "--size", "260", "--out", no_folder},
                "can't create");
   check_status(1,
