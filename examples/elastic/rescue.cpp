@@ -3,10 +3,6 @@
 // Chapter 15.
 #include "examples/elastic/rescue.h"
 
-#include <algorithm>
-#include <map>
-#include <set>
-
 #include "autograd/backend.h"
 #include "autograd/cpu/cpu_backend.h"
 #include "parallel/observers/metric_files.h"
@@ -192,6 +188,9 @@ std::string Rescue::save(const RescueSettings& settings, const LearningRate& rat
   const int newest = newest_save(out), first = remains_.front().first;
   const int before = newest == settings.scope.given_up ? first : newest;
   const bool aside = diverged_ && (before > 0 || first > 0);
+  if (diverged_ && !aside)
+    return "nothing is saved, as the run diverged before its first save: begin anew with the same "
+           "command, --overwrite and a lower --learning-rate";
   const fs::path to = aside ? out / "diverged" : out;
   const std::string id = settings.scope.overwrite && !diverged_ ? "" : newest_in(to).run_id;
   if (!id.empty() && id != remains_.front().run_id)

@@ -52,7 +52,8 @@ class Rescue {
   /// Adds the state of a rank; if it can't be read, nothing is saved.
   void add_remains_of(SessionRank& rank);
   /// Says that the run diverged: beside an earlier save, the last update goes to the folder
-  /// diverged/, where it takes the place of nothing.
+  /// diverged/, where it takes the place of nothing. Without one, nothing is saved: a run that is
+  /// resumed from weights of which it diverges would diverge again.
   void add_divergence();
   bool diverged() const { return diverged_; }
   /// Forbids to save anything.

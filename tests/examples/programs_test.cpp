@@ -190,7 +190,8 @@ TEST_CASE("a loss that is not finite ends the run and leaves the earlier one in 
   const Finished beside = run(tiny_run(data, out, explode + Words{"--overwrite"}));
   constexpr int diverged = 3;
   CHECK(beside.status == diverged);
-  CHECK_THAT(beside.errors, Contains("holds another run, which stays") && Contains("the loss is "));
+  CHECK_THAT(beside.errors,
+             Contains("holds an earlier run, which stays") && Contains("the loss is "));
   check_kept();
 
   const Finished resumed =
@@ -200,10 +201,15 @@ TEST_CASE("a loss that is not finite ends the run and leaves the earlier one in 
                                  Contains("this rank's weights are as the step before left them"));
   CHECK(step_of(out) == 6);
 
-  const Finished alone = run(tiny_run(data, folder / "new", explode));
-  CHECK(alone.status == diverged);
-  CHECK_THAT(alone.errors, Contains("update 1 is saved") && Contains("the loss is "));
-  CHECK(files_in(folder / "new").size() == 3 + 3);  // metrics, and the checkpoint
+  const std::string alone = folder / "new";
+  const Finished ended = run(tiny_run(data, alone, explode));
+  CHECK(ended.status == diverged);
+  CHECK_THAT(ended.errors,
+             Contains("nothing is saved, as the run diverged before its first save") &&
+                 Contains("--overwrite and a lower --learning-rate"));
+  CHECK(files_in(alone).size() == 3);  // metrics
+  CHECK(run(tiny_run(data, alone, {"--overwrite"})).status == 0);
+  CHECK(step_of(alone) == 6);
 }
 
 TEST_CASE("whole numbers are decimal in every program, also with zeros in front") {
