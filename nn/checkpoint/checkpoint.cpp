@@ -7,7 +7,6 @@
 #include <set>
 
 #include "autograd/backend.h"
-#include "nn/checkpoint/file.h"
 
 namespace plangrad::nn {
 namespace {

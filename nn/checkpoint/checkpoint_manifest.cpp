@@ -7,8 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
-#include "nn/checkpoint/file.h"
-
 namespace plangrad::nn {
 
 namespace {

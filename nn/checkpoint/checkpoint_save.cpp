@@ -9,7 +9,6 @@
 #include "autograd/backend.h"
 #include "autograd/version.h"
 #include "nn/checkpoint/checkpoint.h"
-#include "nn/checkpoint/file.h"
 
 namespace plangrad::nn {
 

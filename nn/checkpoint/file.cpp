@@ -97,6 +97,7 @@ std::string foreign_kind(std::string_view start) {
   static constexpr auto pickle =
       "is a file of torch.save: load it in Python, and write it with save_pretrained of "
       "transformers, or with safetensors.torch.save_file"sv;
+  // Two bytes would not do: token ids, and the length with which safetensors begin, may have them.
   static constexpr std::pair<std::string_view, std::string_view> kinds[] = {
       {"version https://git-lfs",
        "is a Git LFS pointer, not the file itself: run \"git lfs install\" and \"git lfs pull\" in "
@@ -107,9 +108,15 @@ std::string foreign_kind(std::string_view start) {
       {"entry not found", web},
       {"invalid username or password", web},
       {"pk\3\4", pickle},
-      {"\x80\2", pickle},
+      {"\x80\2\x8a\x0a", pickle},
+      {"\x80\2}q", pickle},
       {"gguf", "is a GGUF file of llama.cpp: use the model that it was converted from"},
-      {"\x1f\x8b", "is packed by gzip: unpack it with gunzip"},
+      {"\x1f\x8b\x08", "is packed by gzip: unpack it with gunzip"},
+      {"\x28\xb5\x2f\xfd", "is packed by zstd: unpack it with unzstd"},
+      {"\xfd\x37zxz", "is packed by xz: unpack it with unxz"},
+      {"bzh91ay&sy", "is packed by bzip2: unpack it with bunzip2"},
+      {"par1", "is a table of Parquet: write its column of text to a file, with pandas"},
+      {"mmididx", "is an index of Megatron: the token ids are in the .bin file beside it"},
       {"\x93numpy", "is an array of numpy.save: write its bytes alone, with tofile"}};
   std::string lower(start.substr(0, 64));
   lower.erase(0, lower.find_first_not_of(" \t\r\n"));
@@ -154,7 +161,10 @@ nlohmann::json read_json(const std::filesystem::path& path, std::uint64_t limit)
   try {
     return parse_json(bytes);
   } catch (const nlohmann::json::exception&) {
-    throw Error(text(path.string(), ": this is no JSON"));
+    const std::string kind = foreign_kind(bytes);
+    const bool has_nan = bytes.find("NaN") != bytes.npos || bytes.find("Infinity") != bytes.npos;
+    throw Error(text(path.string(), ": this ", kind.empty() ? "is no JSON" : kind,
+                     has_nan ? ", which has no NaN and no Infinity, as Python writes them" : ""));
   } catch (const Error& error) {
     throw Error(text(path.string(), ": ", error.what()));
   }

@@ -3,13 +3,12 @@
 // Hugging Face's Conv1D. Chapter 02.
 #include "nn/checkpoint/gpt_files.h"
 
-#include <algorithm>
-#include <array>
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "autograd/backend.h"
-#include "nn/checkpoint/file.h"
 #include "nn/checkpoint/safetensors.h"
 
 namespace plangrad::nn {
@@ -75,17 +74,12 @@ GptConfig parse_config(const json& config) {
 
 /// Says what a folder has instead of model.safetensors, and what to do; empty: nothing like it.
 std::string other_weights(const fs::path& folder) {
-  const std::string convert =
-      "load it in Python with transformers, and write it anew with "
-      "save_pretrained(NEW_FOLDER)";
-  const std::map<std::string, std::string> remedies{
-      {".bin", convert},
-      {".pt", convert},
-      {".pth", convert},
-      {".h5", convert},
-      {".msgpack", convert},
+  std::map<std::string, std::string> remedies{
       {".gguf", "use the model that it was converted from"},
       {".safetensors", "if it holds all weights of the model, rename it"}};
+  for (const char* kind : {".bin", ".pt", ".pth", ".h5", ".msgpack"})
+    remedies[kind] =
+        "load it in Python with transformers, and write it anew with save_pretrained(NEW_FOLDER)";
   std::string words;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
@@ -129,25 +123,6 @@ std::vector<fs::path> weight_files(const fs::path& folder) {
   return {parts.begin(), parts.end()};
 }
 
-/// Rejects a config that asks for more than the files of weights can hold, before the network is
-/// built. F16 takes the fewest bytes, 2 for each parameter.
-void check_size(const GptConfig& config, const std::vector<fs::path>& files) {
-  const double width = config.width, block = 12 * width * width + 13 * width;
-  const double rows = config.vocabulary * (config.tied ? 1.0 : 2.0) + config.context + 2;
-  const double parameters = rows * width + config.layers * block;
-  std::uint64_t bytes = 0;
-  for (const fs::path& path : files) {
-    const OpenFile file(path);
-    std::string start(std::min<std::uint64_t>(file.size(), 64), '\0');
-    file.read(0, std::as_writable_bytes(std::span(start)));
-    PG_CHECK(foreign_kind(start).empty(), path.string(), ' ', foreign_kind(start));
-    bytes += file.size();
-  }
-  PG_CHECK(2 * parameters <= static_cast<double>(bytes), files[0].string(), " has ", bytes,
-           " bytes, too few for the ", parameters,
-           " parameters of config.json; do the two files belong together?");
-}
-
 /// Whether Hugging Face stores this weight as (In,Out), as its class Conv1D does.
 bool lies_transposed(const std::string& name) {
   return name.ends_with("c_attn.weight") || name.ends_with("c_proj.weight") ||
@@ -189,6 +164,28 @@ Weights weights_of(const std::vector<fs::path>& files, bool tied) {
   return result;
 }
 
+void check_type(const fs::path& path, const SafetensorsEntry& entry) {
+  const std::string& type = entry.dtype;
+  PG_CHECK(type == "F32" || type == "F16" || type == "BF16" || type == "F64", path.string(),
+           ": tensor ", entry.name, " holds ", type, ", expected F32, F16, BF16 or F64; save the ",
+           "model anew as BF16, without quantization");
+}
+
+/// Rejects a config that asks for more than the files of weights can hold, before the network is
+/// built. F16 takes the fewest bytes, 2 for each parameter.
+void check_size(const GptConfig& config, const std::vector<fs::path>& files) {
+  const double width = config.width, block = 12 * width * width + 13 * width;
+  const double rows = config.vocabulary * (config.tied ? 1.0 : 2.0) + config.context + 2;
+  const double parameters = rows * width + config.layers * block;
+  std::uint64_t bytes = 0;
+  for (const fs::path& path : files) bytes += fs::file_size(path);
+  if (2 * parameters <= static_cast<double>(bytes)) return;
+  for (const auto& [name, entry] : weights_of(files, config.tied)) check_type(files[0], entry);
+  throw Error(text(files[0].string(), " has ", bytes, " bytes, too few for the ",
+                   fmt::format("{:.0f}", parameters),
+                   " parameters of config.json; do the two files belong together?"));
+}
+
 /// Finds the tensor of a parameter; `asker` names what needs it, for the error.
 const SafetensorsEntry& find(const std::string& path, const Weights& entries,
                              const Parameter& parameter, const char* asker) {
@@ -208,11 +205,8 @@ const SafetensorsEntry& find(const std::string& path, const Weights& entries,
 /// Checks that the file holds exactly the network of the config.
 void check_names(const std::string& path, const GptConfig& config, Weights found) {
   const Stage network(gpt(config), 0, config.layers + 2);
-  for (const Parameter& parameter : network.parameters()) {
-    const std::string& dtype = find(path, found, parameter, "config.json").dtype;
-    PG_CHECK(dtype == "F32" || dtype == "F16" || dtype == "BF16" || dtype == "F64", path,
-             ": tensor ", parameter.name, " holds ", dtype, ", expected F32, F16, BF16 or F64");
-  }
+  for (const Parameter& parameter : network.parameters())
+    check_type(path, find(path, found, parameter, "config.json"));
   if (config.tied && found.contains("lm_head.weight")) {
     const SafetensorsEntry &head = found["lm_head.weight"], &table = found["wte.weight"];
     PG_CHECK(head.dtype == table.dtype && head.bytes() == table.bytes(), path,
@@ -229,11 +223,10 @@ void check_names(const std::string& path, const GptConfig& config, Weights found
 
 GptConfig read_gpt_config(const fs::path& folder) {
   const fs::path path = folder / "config.json";
-  const std::string bytes = read_file(path, most::config);
+  const json all = read_json(path, most::config);
   GptConfig config;
   try {
-    PG_CHECK(foreign_kind(bytes).empty(), "this ", foreign_kind(bytes));
-    config = parse_config(parse_json(bytes));
+    config = parse_config(all);
   } catch (const json::exception&) {
     throw Error(path.string() + ": is damaged: it is not the JSON object of a GPT-2 config");
   } catch (const Error& error) {

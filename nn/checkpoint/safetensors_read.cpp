@@ -5,7 +5,6 @@
 #include <set>
 #include <tuple>
 
-#include "nn/checkpoint/file.h"
 #include "nn/checkpoint/safetensors.h"
 
 namespace plangrad::nn {

@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "nn/checkpoint/file.h"
 #include "nn/checkpoint/safetensors.h"
 
 namespace plangrad::nn {

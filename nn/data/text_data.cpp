@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <set>
 
-#include "autograd/random.h"
 #include "nn/checkpoint/file.h"
 
 namespace plangrad::nn {
@@ -102,43 +102,68 @@ std::uint32_t word_at(std::string_view bytes, std::size_t at) {
   return word;
 }
 
-/// Files of llm.c begin with a number for their kind; only the first kind holds ids of 2 bytes.
-constexpr std::pair<std::uint32_t, const char*> llmc_kinds[] = {
-    {20240520, ""},
-    {20240801, "token ids of 4 bytes, for Llama 3"},
-    {20240326, "the weights of a GPT-2"},
-    {20240327, "the activations of a test"},
-    {20240328, "a tokenizer"},
-    {20240522, "questions of an evaluation"},
-    {20240527, "the state of an optimizer"},
-    {20240803, "the weights of a Llama 3"}};
+/// Files of llm.c begin with a number for their kind, a date: that of files of token ids.
+constexpr std::uint32_t llmc_ids = 20240520;
+
+/// Whether the bytes are token ids of this width: their high parts take few values, as vocabularies
+/// have up to 2^18 tokens, and their low parts more than ids of 2 bytes that alternate with others.
+bool are_ids_of(std::size_t width, std::string_view bytes) {
+  std::set<std::string_view> low, high;
+  for (std::size_t at = 0; at + width <= bytes.size(); at += width) {
+    low.insert(bytes.substr(at, 2));
+    high.insert(bytes.substr(at + 2, width - 2));
+  }
+  return low.size() > 64 && high.size() <= 4;
+}
+
+/// Whether nearly all bytes are floats of ordinary size, as every fourth pair of ids at most is.
+bool are_floats(std::string_view bytes) {
+  std::size_t ordinary = 0;
+  for (std::size_t at = 0; at < bytes.size() / 4; ++at) {
+    const float size = std::abs(std::bit_cast<float>(word_at(bytes, at)));
+    ordinary += size > 1e-9f && size < 1e9f;
+  }
+  return bytes.size() >= 256 && 10 * ordinary > 9 * (bytes.size() / 4);
+}
+
+/// Whether the first of two bytes takes few values and the second one many. Ids are numbered by
+/// frequency, or at random, so their high bytes vary less than the low ones, or as much.
+bool are_swapped(std::string_view bytes) {
+  std::map<char, double> counts[2];  // by place, and byte
+  for (std::size_t at = 0; at < bytes.size(); ++at) ++counts[at % 2][bytes[at]];
+  double alike[2] = {};  // the chance that two bytes are equal
+  for (const int place : {0, 1})
+    for (const auto& [byte, count] : counts[place]) alike[place] += count * count;
+  return counts[1].size() > 16 && alike[0] > 4 * alike[1];
+}
 
 /// Says what a .bin file holds if it is no token ids of 2 bytes; empty if it may be such.
 std::string other_than_tokens(std::string_view bytes) {
   if (const std::string kind = foreign_kind(bytes); !kind.empty()) return kind;
-  if (bytes.size() > 10 && word_at(bytes, 1) == 0 && bytes.substr(8, 2) == "{\"")
+  const std::uint32_t number = bytes.size() < 4 ? 0 : word_at(bytes, 0);
+  if (number / 10'000 == 2024)
+    return text("is a file of llm.c of the kind ", number, "; only ", llmc_ids,
+                " has ids of 2 bytes");
+  if (__builtin_bswap32(number) == llmc_ids) return "is a file of llm.c from a big-endian machine";
+  const std::string_view start = bytes.substr(0, 1 << 16);  // enough to see many ids
+  if (start.size() > 10 && word_at(start, 1) == 0 && start.substr(8, 2) == "{\"")
     return "is a safetensors file";
-  const std::string_view start = bytes.substr(0, 1 << 16);
   if (start.size() >= 64 && valid_utf8_prefix(start) + 4 > start.size() &&
       std::ranges::none_of(start, [](char c) { return c >= 0 && c < '\t'; }))
     return "is text: give it a name that does not end in .bin";
-  std::set<std::uint32_t> low, high;  // halves of words of 4 bytes
-  for (std::size_t at = 0; 4 * at + 4 <= start.size(); ++at) {
-    low.insert(word_at(start, at) & 0xFFFF);
-    high.insert(word_at(start, at) >> 16);
-  }
-  if (low.size() > 64 && high.size() <= 4)
-    return "looks like token ids of 4 or 8 bytes: write them as uint16";
+  if (are_ids_of(3, start)) return "looks like token ids of 3 bytes: write them as uint16";
+  if (are_ids_of(4, start)) return "looks like token ids of 4 or 8 bytes: write them as uint16";
+  if (are_floats(start)) return "looks like values of float32";
+  if (are_swapped(start)) return "looks like big-endian token ids: swap their bytes";
   return "";
 }
 
 /// The token ids of a .bin file, 2 bytes each: what follows a header of llm.c, or all.
 std::string_view ids_in(const std::filesystem::path& path, std::string_view bytes) {
   constexpr std::size_t header = 1024;
-  for (const auto& [number, content] : llmc_kinds) {
-    if (bytes.size() < header || word_at(bytes, 0) != number) continue;
-    PG_CHECK(*content == '\0', path.string(), " is a file of llm.c that holds ", content,
-             ", not token ids of 2 bytes (its number is ", number, ")");
+  if (bytes.size() >= header && word_at(bytes, 0) == llmc_ids) {
+    PG_CHECK(word_at(bytes, 1) == 1, path.string(), " is a file of llm.c of version ",
+             word_at(bytes, 1), ", expected 1: write it anew with llm.c's own scripts");
     const std::uint64_t count = word_at(bytes, 2);
     PG_CHECK(bytes.size() == header + 2 * count, path.string(), " has ", bytes.size() - header,
              " bytes behind its header, which says ", count, " tokens of 2 bytes: it is cut short ",

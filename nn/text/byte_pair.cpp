@@ -5,7 +5,6 @@
 #include "nn/text/byte_pair.h"
 
 #include <algorithm>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <queue>
 #include <ranges>

@@ -1,11 +1,12 @@
 // Describes vocabularies as the library tokenizers does: how text is split, which strings are
 // tokens, and how tokens become text again. A reader accepts what it can encode alike, and nothing
 // else. Chapter 02.
+
 #include "nn/text/vocabulary.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <sstream>
+#include <set>
 
 #include "nn/checkpoint/file.h"
 #include "nn/text/byte_pair.h"
@@ -100,23 +101,50 @@ std::vector<std::string> in_order(const json& vocab) {
   return tokens;
 }
 
-/// The JSON in a file of the folder; an empty object if there is no such file.
-json json_in(const fs::path& file) { return fs::exists(file) ? read_json(file) : json::object(); }
-
-/// Adds the tokens that a folder adds beside its tokenizer.json, or without one.
-void add_tokens_of(const fs::path& folder, std::vector<AddedToken>& added) {
-  const json config = json_in(folder / "tokenizer_config.json");
-  const json ids = json_in(folder / "added_tokens.json");
-  check_setting(config, "add_prefix_space", false);
-  json tokens = config.value("added_tokens_decoder", json::object());
-  for (const auto& [content, id] : ids.items())
-    tokens.emplace(id.dump(), json{{"content", content}});
-  for (auto& [id, token] : tokens.items()) {
-    token["id"] = parse_json(id);
-    const AddedToken found = added_token(token);
-    if (std::ranges::count(added, found.content, &AddedToken::content) == 0) added.push_back(found);
+/// Reads a file by a function of its bytes. An error gets the file's name, and what the file is
+/// instead.
+template <class F>
+auto read_by(const fs::path& file, const char* as, F read) {
+  const std::string bytes = read_file(file);
+  try {
+    return read(bytes);
+  } catch (const std::exception& problem) {
+    const std::string kind = foreign_kind(bytes);
+    throw Error(kind.empty() ? text(file.string(), as, problem.what())
+                             : text(file.string(), ' ', kind));
   }
-  std::ranges::sort(added, {}, &AddedToken::id);
+}
+
+/// The tokens that a folder adds beside its tokenizer.json, or without one.
+std::vector<AddedToken> tokens_beside(const fs::path& folder) {
+  std::vector<AddedToken> added;
+  const auto add = [&](const json& id, json token) {
+    token["id"] = id;
+    added.push_back(added_token(token));
+  };
+  const auto read_in = [&](const char* name, auto take) {
+    if (fs::exists(folder / name))
+      read_by(folder / name, ": ", [&](const std::string& bytes) { take(parse_json(bytes)); });
+  };
+  read_in("tokenizer_config.json", [&](const json& config) {
+    for (const char* name : {"add_prefix_space", "add_bos_token", "add_eos_token"})
+      check_setting(config, name, false);
+    const json tokens = config.value("added_tokens_decoder", json::object());
+    for (const auto& [id, token] : tokens.items()) add(parse_json(id), token);
+  });
+  read_in("added_tokens.json", [&](const json& ids) {
+    for (const auto& [content, id] : ids.items()) add(id, {{"content", content}});
+  });
+  return added;
+}
+
+/// Whether a post-processor adds tokens to each text.
+bool adds_tokens(const json& part) {
+  const std::string type = part.is_object() ? part.value("type", "") : "ByteLevel";
+  if (type == "Sequence") return std::ranges::any_of(part.at("processors"), adds_tokens);
+  if (type != "TemplateProcessing") return type != "ByteLevel";
+  return std::ranges::any_of(part.at("single"),
+                             [](const json& piece) { return piece.contains("SpecialToken"); });
 }
 
 /// Makes a vocabulary of a model's tokens and of those that were added. As in Hugging Face, a token
@@ -124,13 +152,15 @@ void add_tokens_of(const fs::path& folder, std::vector<AddedToken>& added) {
 BytePairVocabulary byte_pairs_of(const json& vocab, const std::vector<std::string>& merges,
                                  std::vector<AddedToken> added) {
   std::vector<std::string> tokens = in_order(vocab);
-  std::erase_if(added, [](const AddedToken& token) { return token.content.empty(); });
+  std::set<std::string> known{""};
+  std::erase_if(added, [&](const auto& token) { return !known.insert(token.content).second; });
+  std::ranges::sort(added, {}, &AddedToken::id);
   for (const AddedToken& token : added) {
-    const auto known = vocab.find(token.content);
-    const std::int64_t id = known != vocab.end() ? whole_number(*known) : std::ssize(tokens);
+    const auto own = vocab.find(token.content);
+    const std::int64_t id = own != vocab.end() ? whole_number(*own) : std::ssize(tokens);
     PG_CHECK(token.id == id, "its added token \"", token.content, "\" has the id ", token.id,
              ", and Hugging Face gives it ", id);
-    if (known == vocab.end()) tokens.push_back(token.content);
+    if (own == vocab.end()) tokens.push_back(token.content);
   }
   return {std::move(tokens), merges, added};
 }
@@ -149,7 +179,7 @@ std::vector<std::string> merges_of(const json& model) {
 }
 
 /// Reads a tokenizer of byte pairs.
-BytePairVocabulary byte_pairs_of(const json& all, const fs::path& folder) {
+BytePairVocabulary byte_pairs_of(const json& all, const std::vector<AddedToken>& beside) {
   const json& model = all.at("model");
   json split = all.value("pre_tokenizer", json());
   if (split.is_object() && split.value("type", "") == "Sequence" &&
@@ -169,7 +199,7 @@ BytePairVocabulary byte_pairs_of(const json& all, const fs::path& folder) {
   std::vector<AddedToken> added;
   for (const json& token : all.value("added_tokens", json::array()))
     added.push_back(added_token(token));
-  add_tokens_of(folder, added);
+  added.insert(added.end(), beside.begin(), beside.end());
   return byte_pairs_of(model.at("vocab"), merges, std::move(added));
 }
 
@@ -226,42 +256,33 @@ std::unique_ptr<Vocabulary> read_tokenizer(const fs::path& folder) {
   return std::make_unique<BytePairVocabulary>(read_byte_pairs(folder / "vocab.json"));
 }
 
-/// Rethrows what a reader threw, with the file's name, and with what the file is instead.
-[[noreturn]] static void refuse(const fs::path& file, const std::string& bytes, const char* as,
-                                const std::exception& problem) {
-  const std::string kind = foreign_kind(bytes);
-  throw Error(kind.empty() ? text(file.string(), as, problem.what())
-                           : text(file.string(), ' ', kind));
-}
-
 std::unique_ptr<Vocabulary> read_tokenizer_json(const fs::path& file) {
-  const std::string bytes = read_file(file);
-  try {
+  const std::vector<AddedToken> beside = tokens_beside(file.parent_path());
+  const auto read = [&](const std::string& bytes) -> std::unique_ptr<Vocabulary> {
     const json all = parse_json(bytes);
     const json& model = all.at("model");
     const std::string kind = model.value("type", model.contains("merges") ? "BPE" : "");
     PG_CHECK(kind == "BPE" || kind == "WordLevel", "its model is ",
              kind.empty() ? "of an unknown kind" : kind, "; plangrad knows BPE and WordLevel");
-    if (kind == "BPE")
-      return std::make_unique<BytePairVocabulary>(byte_pairs_of(all, file.parent_path()));
+    const json after = all.value("post_processor", json());
+    PG_CHECK(!adds_tokens(after), "its post_processor adds tokens to each text, and plangrad adds ",
+             "none: set it to null if texts may begin and end without them; it is ",
+             after.dump().substr(0, 200));
+    if (kind == "BPE") return std::make_unique<BytePairVocabulary>(byte_pairs_of(all, beside));
     PG_CHECK(all.value("added_tokens", json::array()).empty(),
              "it adds tokens to characters; plangrad knows them beside byte pairs alone");
     return characters_of(model);
-  } catch (const std::exception& problem) {
-    refuse(file, bytes, " can't be read as a tokenizer: ", problem);
-  }
+  };
+  return read_by(file, " can't be read as a tokenizer: ", read);
 }
 
 BytePairVocabulary read_byte_pairs(const fs::path& vocab_json) {
-  const std::string vocab = read_file(vocab_json);
   const std::string merges = read_file(vocab_json.parent_path() / "merges.txt");
-  try {
-    std::vector<AddedToken> added;
-    add_tokens_of(vocab_json.parent_path(), added);
-    return byte_pairs_of(parse_json(vocab), merge_lines(merges), std::move(added));
-  } catch (const std::exception& problem) {
-    refuse(vocab_json, vocab, " and its merges.txt are not a byte-pair vocabulary: ", problem);
-  }
+  const std::vector<AddedToken> beside = tokens_beside(vocab_json.parent_path());
+  return read_by(vocab_json, " and its merges.txt are not a byte-pair vocabulary: ",
+                 [&](const std::string& vocab) {
+                   return byte_pairs_of(parse_json(vocab), merge_lines(merges), beside);
+                 });
 }
 
 void write_byte_pairs(const BytePairVocabulary& vocabulary, const fs::path& folder) {

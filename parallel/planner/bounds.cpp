@@ -2,8 +2,6 @@
 // for every schedule, so they read its layout, and what small plans of it say of order.
 // Not here: how long it takes (evaluation.cpp).
 // Chapter 16.
-#include <algorithm>
-#include <limits>
 
 #include "parallel/planner/evaluation.h"
 

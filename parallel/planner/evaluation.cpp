@@ -3,7 +3,6 @@
 // Chapter 16.
 #include "parallel/planner/evaluation.h"
 
-#include <algorithm>
 #include <future>
 #include <numeric>
 

@@ -2,7 +2,6 @@
 // Chapter 06.
 #include "parallel/planner/order.h"
 
-#include <algorithm>
 #include <array>
 #include <tuple>
 

@@ -3,7 +3,6 @@
 // Chapter 06.
 #include "parallel/planner/order_search.h"
 
-#include <algorithm>
 #include <cmath>
 #include <tuple>
 #include <unordered_map>

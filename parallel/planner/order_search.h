@@ -4,8 +4,6 @@
 // Chapter 06; Carlier 1982, "The one-machine sequencing problem" (the bound).
 #pragma once
 
-#include <functional>
-
 #include "parallel/planner/order.h"
 
 namespace plangrad::parallel {

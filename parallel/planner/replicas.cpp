@@ -1,10 +1,7 @@
 // One replica of a candidate that stands for all: its plan, its links, and sums over the others.
 // Not here: bounds (bounds.cpp), and how many microbatches are simulated (evaluation.cpp).
 // Chapters 04 and 16.
-#include <algorithm>
-#include <cmath>
 #include <ranges>
-#include <set>
 
 #include "parallel/planner/evaluation.h"
 

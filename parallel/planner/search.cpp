@@ -3,7 +3,6 @@
 // Chapter 16.
 #include "parallel/planner/search.h"
 
-#include <algorithm>
 #include <queue>
 
 namespace plangrad::parallel {

@@ -3,7 +3,6 @@
 // Chapter 16.
 #include "parallel/planner/stage_seconds.h"
 
-#include <algorithm>
 #include <ranges>
 
 namespace plangrad::parallel {

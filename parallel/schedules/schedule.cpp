@@ -65,11 +65,12 @@ void check_sizes(const Layout& layout) {
            ": a plan needs at least 1 of each, and a --first of at least 0");
   const double micros = 1.0 * layout.width * layout.microbatches;
   const double last = micros * (layout.first + 1.0 * layout.steps);
-  PG_CHECK(last < most_microbatches, "this plan counts to microbatch ", last, "; at most ",
-           most_microbatches, " are possible. Use a smaller --first, --steps or --microbatches");
-  constexpr double most = 2e6;  // of which each takes about a kB
+  PG_CHECK(last < most_microbatches, "this plan counts to microbatch ", fmt::format("{:.0f}", last),
+           "; at most ", most_microbatches,
+           " are possible. Use a smaller --steps, --data-parallel or --microbatches");
+  constexpr int most = 2'000'000;  // of which each takes about a kB
   const double forwards = micros * layout.stages * layout.steps;
-  PG_CHECK(forwards <= most, "a plan of ", forwards,
+  PG_CHECK(forwards <= most, "a plan of ", fmt::format("{:.0f}", forwards),
            " forwards would not fit into memory; at most ", most,
            " are possible. Use fewer --steps, or --endless, which a run repeats");
 }

@@ -8,6 +8,7 @@
 #include "nn/checkpoint/checkpoint.h"
 #include "nn/checkpoint/file.h"
 #include "nn/checkpoint/gpt_files.h"
+#include "nn/checkpoint/safetensors.h"
 #include "nn/data/image_data.h"
 #include "nn/models/gpt.h"
 #include "nn/text/vocabulary.h"
@@ -205,8 +206,8 @@ TEST_CASE("a config that asks for more than the file of weights holds builds not
     return [&] { read_gpt_config(folder.path); };
   };
   CHECK_THROWS_WITH(refusal()(), Contains("there is no file"));
-  write_file(folder.path / "model.safetensors", std::string(1000, ' '));
-  CHECK_THROWS_WITH(refusal()(), Contains("model.safetensors has 1000 bytes, too few for the "));
+  write_safetensors((folder.path / "model.safetensors").string(), {}, {});
+  CHECK_THROWS_WITH(refusal()(), Contains("too few for the 199943040 parameters"));
   config["n_layer"] = 1 << 20;
   CHECK_THROWS_WITH(refusal()(), Contains("the layers are at most 4096"));
 }

@@ -54,6 +54,7 @@ std::string packed(const std::vector<float>& numbers, T (*convert)(float)) {
 }
 
 std::string bytes_in(const std::string& dtype, const std::vector<float>& numbers) {
+  if (dtype == "F8_E4M3") return std::string(numbers.size(), '1');
   if (dtype == "F16") return packed<std::uint16_t>(numbers, half_of);
   if (dtype == "BF16") return packed<bf16>(numbers, [](float x) { return bf16(x); });
   return packed<float>(numbers, [](float x) { return x; });
@@ -239,7 +240,9 @@ TEST_CASE("a config that the network does not compute is refused by name") {
   folder.write();
   CHECK_THAT(refusal(folder), Contains("vocab_size is missing"));
   write_file(folder.path / "config.json", "{\"n_layer\":");
-  CHECK_THAT(refusal(folder), Contains("it is not the JSON object"));
+  CHECK_THAT(refusal(folder), Contains("this is no JSON"));
+  write_file(folder.path / "config.json", "{\"n_layer\": NaN}");
+  CHECK_THAT(refusal(folder), Contains("this is no JSON, which has no NaN"));
   write_file(folder.path / "config.json", "[]");
   CHECK_THAT(refusal(folder), Contains("n_layer is missing"));
 }
@@ -268,6 +271,8 @@ TEST_CASE("a model file that is not the config's is refused") {
   Folder folder;
   folder.write("I32");
   CHECK_THAT(refusal(folder), Contains("holds I32, expected F32"));
+  folder.write("F8_E4M3");
+  CHECK_THAT(refusal(folder), Contains("holds F8_E4M3, expected F32") && Contains("as BF16"));
   folder.write();
   Network network(folder.path);
   CHECK_THROWS_WITH(

@@ -4,6 +4,9 @@
 
 #include <sys/resource.h>
 
+#include <bit>
+#include <cmath>
+
 #include <filesystem>
 #include <numeric>
 #include <set>
@@ -136,8 +139,9 @@ std::string word(std::uint32_t number) {
 }
 
 /// A file of llm.c: 256 words, of which the first three say what follows, and ids of 2 bytes.
-std::string llmc_file(std::uint32_t kind, std::uint32_t count, const std::string& ids) {
-  return word(kind) + word(1) + word(count) + std::string(1012, '\0') + ids;
+std::string llmc_file(std::uint32_t kind, std::uint32_t count, const std::string& ids,
+                      std::uint32_t version = 1) {
+  return word(kind) + word(version) + word(count) + std::string(1012, '\0') + ids;
 }
 
 }  // namespace
@@ -153,10 +157,11 @@ TEST_CASE("text data: llm.c's token files are read behind their header, others a
   CHECK(data.training[1] == 256);
   CHECK(data.training.vocabulary_size() == 257);
   CHECK_THROWS_WITH(load(llmc_file(20240520, 4, ids)), Contains("which says 4 tokens of 2 bytes"));
-  CHECK_THROWS_WITH(load(llmc_file(20240801, 3, ids)),
-                    Contains("token ids of 4 bytes") && Contains("20240801"));
-  CHECK_THROWS_WITH(load(llmc_file(20240326, 3, ids)), Contains("the weights of a GPT-2"));
-  CHECK_THROWS_WITH(load(llmc_file(20240328, 3, ids)), Contains("holds a tokenizer"));
+  CHECK_THROWS_WITH(load(llmc_file(20240520, 3, ids, 2)), Contains("version 2, expected 1"));
+  CHECK_THROWS_WITH(load(llmc_file(__builtin_bswap32(20240520), 3, ids)), Contains("big-endian"));
+  for (const std::uint32_t kind : {20240801u, 20240326u, 20240328u})
+    CHECK_THROWS_WITH(load(llmc_file(kind, 3, ids)),
+                      Contains(text("of the kind ", kind, "; only 20240520 has ids of 2 bytes")));
 }
 
 TEST_CASE("text data: .bin files of other kinds are refused where it can be told") {
@@ -177,6 +182,32 @@ TEST_CASE("text data: .bin files of other kinds are refused where it can be told
     small += std::string{static_cast<char>(i * 31 % 65), '\0'};
   }
   refused(wide, "looks like token ids of 4 or 8 bytes");
+  std::string three, swapped, letters, floats, ids;
+  for (std::uint32_t i = 0; i < 30'000; ++i) {
+    std::uint32_t id = i * 7919 % 65'521;
+    for (int twice = 0; twice < 2; ++twice) id = id * id >> 16;  // small ones are most
+    three += word(id * 2 % 100'000).substr(0, 3);
+    swapped += {static_cast<char>(id >> 8), static_cast<char>(id)};
+    letters += {'\0', static_cast<char>(i * 31 % 65)};
+    floats += word(std::bit_cast<std::uint32_t>(0.02f * std::sin(static_cast<float>(i))));
+    ids += word(id).substr(0, 2);
+  }
+  refused(three, "looks like token ids of 3 bytes");
+  refused(swapped, "looks like big-endian token ids");
+  refused(letters, "looks like big-endian token ids");
+  refused(floats, "looks like values of float32");
+  for (const auto& [start, what] : {std::pair("\x28\xb5\x2f\xfd", "packed by zstd"),
+                                    {"\xfd\x37zXZ", "packed by xz"},
+                                    {"BZh91AY&SY", "packed by bzip2"},
+                                    {"\x1f\x8b\x08", "packed by gzip"},
+                                    {"PAR1", "a table of Parquet"},
+                                    {"MMIDIDX", "an index of Megatron"}})
+    refused(start + ids, what);
+  // Ids that begin as a pickle or gzip might, and such as use all values alike, are read.
+  std::string evenly;
+  for (std::uint32_t i = 0; i < 30'000; ++i) evenly += word(i * 40'503 % 65'536).substr(0, 2);
+  for (const std::string& good : {ids, "\x80\2" + ids, "\x1f\x8b" + ids, evenly})
+    CHECK(load_text_data(folder.file("ids.bin", good), "", "").training.size() >= 27'000);
   CHECK(load_text_data(folder.file("small.bin", small), "", "").training.size() == 900);
 }
 

@@ -134,6 +134,48 @@ TEST_CASE("a folder adds tokens beside its vocabulary's files") {
   }
 }
 
+TEST_CASE("an error names that file of a tokenizer which has it") {
+  const TokenizerFolder folder;
+  write_tokenizer(small_pairs(true), folder.path, 16);
+  const auto check = [&](const char* name, const std::string& bytes, const std::string& part) {
+    write_file(folder.path / name, bytes);
+    CHECK_THROWS_WITH(read_tokenizer(folder.path),
+                      StartsWith((folder.path / name).string()) && Contains(part));
+    std::filesystem::remove(folder.path / name);
+  };
+  const char* config = "tokenizer_config.json";
+  check(config, R"({"add_prefix_space": true})", "add_prefix_space is true");
+  check(config, R"({"add_bos_token": true})", "add_bos_token is true");
+  check(config, R"({"added_tokens_decoder": {"x": {"content": "y"}}})", "");
+  check(config, "<html>", "is a web page");
+  check("added_tokens.json", R"({"<|pad|>": "one"})", "expected a whole number");
+  CHECK(read_tokenizer(folder.path)->size() == 259);
+}
+
+TEST_CASE("a tokenizer that adds tokens to each text is refused") {
+  const TokenizerFolder folder;
+  write_tokenizer(small_pairs(true), folder.path, 16);
+  json all = folder.tokenizer();
+  const json text{{"Sequence", {{"id", "A"}, {"type_id", 0}}}},
+      begin{{"SpecialToken", {{"id", "<|endoftext|>"}, {"type_id", 0}}}},
+      levels{{"type", "ByteLevel"}, {"trim_offsets", false}},
+      plain{{"type", "TemplateProcessing"}, {"single", json::array({text})}},
+      begun{{"type", "TemplateProcessing"}, {"single", json::array({begin, text})}};
+  const auto both = [](const json& one, const json& two) {
+    return json{{"type", "Sequence"}, {"processors", json::array({one, two})}};
+  };
+  for (const json& after : {json(), levels, plain, both(levels, plain)}) {
+    all["post_processor"] = after;
+    folder.write(all);
+    CHECK(read_tokenizer(folder.path)->size() == 259);
+  }
+  for (const json& after : {begun, both(levels, begun), json{{"type", "RobertaProcessing"}}}) {
+    all["post_processor"] = after;
+    folder.write(all);
+    CHECK_THROWS_WITH(read_tokenizer(folder.path), Contains("adds tokens to each text"));
+  }
+}
+
 TEST_CASE("tokenizer.json counts before vocab.json, and bytes may have no token") {
   const TokenizerFolder folder;
   write_byte_pairs(small_pairs(true), folder.path);
