@@ -1,12 +1,19 @@
 // report: one page that compares runs: their curves, numbers, and where their time, memory and
 // bytes went. See --help. Not here: a run's own page, report.html, which the run writes
 // (parallel/observers/run_record.h). Chapter 06.
-#include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "examples/pages/compare_runs.h"
 #include "examples/pages/report_page.h"
 #include "examples/programs/program.h"
 #include "nn/checkpoint/file.h"
+
+/// Shortens the values of others' files as terminals do, which a page would show whole.
+static bool shorten(int, nlohmann::json::parse_event_t, nlohmann::json& value) {
+  if (value.is_string() && value.get_ref<const std::string&>().size() > 4000)
+    value = plangrad::examples::printable_line(value.get<std::string>());
+  return true;
+}
 
 int main(int argc, char** argv) {
   using namespace plangrad;
@@ -25,7 +32,7 @@ int main(int argc, char** argv) {
     const std::string data = examples::usage([&] {
       PG_CHECK(out.extension() == ".html", "--out ", out.string(),
                ": the comparison is a page; give a name that ends in .html");
-      return examples::compare_runs(runs).dump();
+      return nlohmann::json::parse(examples::compare_runs(runs).dump(), shorten).dump();
     });
     nn::write_file(out, examples::comparison_page("Comparison of runs", data));
     examples::tell("comparison: " + out.string(), std::cout);

@@ -3,10 +3,6 @@
 // Chapter 06.
 #include "examples/pages/compare_runs.h"
 
-#include <algorithm>
-#include <map>
-#include <set>
-
 #include "autograd/error.h"
 #include "examples/pages/metrics_table.h"
 #include "parallel/observers/metric_files.h"
@@ -19,6 +15,33 @@ namespace fs = std::filesystem;
 
 namespace {
 
+/// What pages read in a summary, by type. "" stands for all keys that are not named, "per_second"
+/// for those that end so.
+const json summary_types = json::parse(R"({
+    "config": {"flags": {}, "model": {}}, "machine": {}, "seconds": 0, "steps": 0, "loss": 0,
+    "validation_loss": 0, "validation_accuracy": 0, "per_second": 0, "parameters": 0, "ranks": 0,
+    "largest_burst": 0, "largest_burst_bytes": 0, "peak_activations": 0,
+    "peak_activation_bytes": 0, "model_flops_utilization": 0, "recorded_updates": [0],
+    "peak_bytes": [{"": 0}], "peak_bytes_pruned": [{"": 0}], "peak_bytes_validation": [{"": 0}],
+    "bubble": {"": 0}, "update_seconds": {"": 0}, "bytes_sent": {"": 0},
+    "breakdown": {"": {"ranks": [{"": 0}], "": 0}}, "state": "", "date": "", "command": ""})");
+
+/// Whether a value and its parts have these types, and short names; numbers and texts may be null.
+bool has_types(const json& value, const json& types) {
+  if (value.is_null()) return !types.is_structured();
+  if (types.is_number()) return value.is_number();
+  if (value.type() != types.type()) return false;
+  if (value.is_array())
+    return std::ranges::all_of(value, [&](const auto& each) { return has_types(each, types[0]); });
+  if (!value.is_object()) return true;
+  for (const auto& [key, part] : value.items()) {
+    auto named = types.find(key.ends_with("_per_second") ? "per_second" : key);
+    if (named == types.end()) named = types.find("");
+    if (key.size() > 200 || (named != types.end() && !has_types(part, *named))) return false;
+  }
+  return true;
+}
+
 json summary_in(const fs::path& folder) {
   const fs::path path = folder / "summary.json";
   PG_CHECK(fs::exists(folder), folder.string(), " is not there; give the folders of runs (--out)");
@@ -27,9 +50,7 @@ json summary_in(const fs::path& folder) {
       " holds no summary.json: it is not a run's folder, or its run has neither saved nor ended");
   json summary = json_in(path);
   PG_CHECK(summary.is_object() && summary.contains("seconds") && summary.contains("config") &&
-               summary["config"].is_object() &&
-               summary["config"].value("flags", json::object()).is_object() &&
-               summary["config"].value("model", json::object()).is_object(),
+               has_types(summary, summary_types),
            path.string(), " is not a run's summary; train_gpt and train_resnet write one to --out");
   return summary;
 }

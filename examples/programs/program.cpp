@@ -9,10 +9,6 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
-#include <thread>
-
 #include "autograd/error.h"
 #include "autograd/version.h"
 #include "nn/text/vocabulary.h"
@@ -225,10 +221,11 @@ namespace {
 
 bool is_control(char32_t c) { return (c < 32 && c != '\n' && c != '\t') || (c >= 127 && c < 160); }
 
-/// Whether the character breaks a line as \n does, or changes the direction of what follows.
+/// Whether the character breaks a line as \n does, changes the direction of what follows, or is
+/// not seen: names that differ would look the same. Letters may need U+200C and U+200D.
 bool turns_text(char32_t c) {
-  return c == 0x061C || c == 0x200E || c == 0x200F || (c >= 0x2028 && c <= 0x202E) ||
-         (c >= 0x2066 && c <= 0x2069);
+  return c == 0x061C || c == 0x200B || c == 0x200E || c == 0x200F || (c >= 0x2028 && c <= 0x202E) ||
+         (c >= 0x2060 && c <= 0x2069) || c == 0xFEFF || (c >= 0xE0000 && c <= 0xE007F);
 }
 
 /// The bytes at the end that may be the beginning of a character of up to four.

@@ -5,9 +5,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <iostream>
-
 #include "examples/programs/plan_words.h"
 #include "examples/programs/program.h"
 #include "examples/programs/rank_device.h"
@@ -221,6 +218,8 @@ std::set<std::string> replaced_flags(const CLI::App& app, const ScheduleFlags& o
 /// Opens what the run continues from, once for all ranks of this process.
 void RunFlags::open_checkpoint(const std::filesystem::path& folder, bool moved, bool leads) {
   const nn::IntactCheckpoint found = nn::find_intact(folder / "checkpoint", at);
+  const std::filesystem::path lines = folder / "metrics.jsonl";  // the run goes on from them, too
+  if (std::filesystem::exists(lines)) nn::check_regular(lines);
   if (!found.news.empty() && leads) tell(found.news);
   resumed = std::make_shared<nn::OpenedCheckpoint>(found.checkpoint);
   if (moved || found.manifest == nn::manifest_name) return;

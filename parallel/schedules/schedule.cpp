@@ -67,7 +67,8 @@ void check_sizes(const Layout& layout) {
   const double last = micros * (layout.first + 1.0 * layout.steps);
   PG_CHECK(last < most_microbatches, "this plan counts to microbatch ", fmt::format("{:.0f}", last),
            "; at most ", most_microbatches,
-           " are possible. Use a smaller --steps, --data-parallel or --microbatches");
+           " are possible. Use a smaller --steps, --data-parallel, --microbatches or, of plan, "
+           "--first");
   constexpr int most = 2'000'000;  // of which each takes about a kB
   const double forwards = micros * layout.stages * layout.steps;
   PG_CHECK(forwards <= most, "a plan of ", fmt::format("{:.0f}", forwards),

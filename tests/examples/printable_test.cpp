@@ -16,6 +16,8 @@ TEST_CASE("control characters are shown, and text stays as it is") {
   CHECK(printable("\x1b[2J\r\x7f") == "\\x1b[2J\\x0d\\x7f");
   CHECK(printable("\u009b31m\u0085") == "\\x9b31m\\x85");
   CHECK(printable("\x9b\xe2\x82") == "\uFFFD\uFFFD\uFFFD");
+  CHECK(printable("a\u200bb\ufeff\U000e0041") == "a\\u200bb\\ufeff\\ue0041");
+  CHECK(printable("a\u200d\u200cb") == "a\u200d\u200cb");
   CHECK(printable("a\u202eb\u2066c\u200fd\u2028") == "a\\u202eb\\u2066c\\u200fd\\u2028");
 }
 

@@ -1,6 +1,8 @@
 // Exit statuses: 2 for what can't be done as the command asks for it, found before the work begins;
 // 1 for what fails later. Not here: status 3 of runs that diverge (checkpoint_runs_test.cpp), and
 // signals (stop_signals_test.cpp). Chapter 02.
+#include <sys/stat.h>
+
 #include "parallel/session/agreement.h"
 #include "tests/examples/runs.h"
 
@@ -42,6 +44,12 @@ TEST_CASE("what can't be done as a command asks for it ends with status 2, in ev
   refused({"train_vocabulary", "--data", none, "--size", "300", "--out", none}, "no file");
   refused({"train_vocabulary", "--data", runs.data, "--size", "9999", "--out", none}, "at most");
   refused({"sample_gpt", "--from", none}, "holds no checkpoint");
+  refused({"train_gpt", "--resume", run_folder, "--data-parallel", "2147483647", "--zero", "3"},
+          "counts to microbatch 2147483647; at most");
+  std::filesystem::copy(run_folder, runs.path("pipe"), std::filesystem::copy_options::recursive);
+  std::filesystem::remove(runs.path("pipe/metrics.jsonl"));
+  REQUIRE(::mkfifo(runs.path("pipe/metrics.jsonl").c_str(), 0600) == 0);
+  refused({"train_gpt", "--resume", runs.path("pipe")}, "metrics.jsonl is a pipe or a device");
   refused({"report", run_folder}, "two or more runs");
   refused({"report", run_folder, none}, "is not there");
   refused({"report", run_folder, run_folder, "--out", "x.txt"}, "ends in .html");
@@ -76,8 +84,18 @@ TEST_CASE("what fails after the work began ends with status 1") {
                "can't write");
 }
 
-TEST_CASE("a message that quotes megabytes of a file is cut short") {
+TEST_CASE("a message or page that quotes megabytes of a file is cut short") {
   const Runs runs;
+  nlohmann::json summary{{"seconds", 1}, {"config", nlohmann::json::object()}};
+  for (const char* name : {"date", "command", "state"}) summary[name] = std::string(1 << 20, 'n');
+  summary["config"]["flags"]["--data"] = summary["date"];
+  for (const char* run : {"a", "b"}) {
+    std::filesystem::create_directory(runs.path(run));
+    runs.folder.write(std::string(run) + "/summary.json", summary.dump());
+  }
+  const std::string page = runs.path("page.html");
+  REQUIRE(run({"report", runs.path("a"), runs.path("b"), "--out", page}).status == 0);
+  CHECK(std::filesystem::file_size(page) < 1'000'000);
   const std::string model = runs.folder.write("model.json", "{\"" + std::string(1 << 20, 'n'));
   const Finished long_name = run({"plan", "verify", model});
   CHECK(long_name.status == 2);

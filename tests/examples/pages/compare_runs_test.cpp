@@ -82,12 +82,18 @@ TEST_CASE("a folder without a run's summary is refused, with what it lacks", "[c
   }
 }
 
-TEST_CASE("a comparison reads summaries whose values are of other kinds", "[compare]") {
+TEST_CASE("a summary whose values are of other types is refused", "[compare]") {
   const TemporaryFolder folder;
-  for (const char* run : {"a", "b"}) {
-    nn::make_folder(folder.path / run);
-    nn::write_file(folder.path / run / "summary.json",
-                   R"({"seconds": "x", "config": {"flags": {"--data": 5}}, "machine": "y"})");
+  const auto run = write_run(folder.path / "run", json::object());
+  for (const char* other :
+       {R"({"seconds": "x"})", R"({"machine": "y"})", R"({"loss": "str"})", R"({"state": 5})",
+        R"({"images_per_second": "1"})", R"({"peak_bytes": [{"total": "5"}]})",
+        R"({"peak_bytes": {"total": 5}})", R"({"bubble": {"measured": []}})",
+        R"({"breakdown": {"measured": {"ranks": [{"update": true}]}}})", R"({"date": {}})"}) {
+    CAPTURE(other);
+    const auto changed = write_run(folder.path / "other", json::object(), json::parse(other));
+    CHECK_THROWS_WITH(compare_runs({run, changed}), Contains("is not a run's summary"));
   }
-  CHECK(compare_runs({folder.path / "a", folder.path / "b"})["runs"].size() == 2);
+  const json own{{"loss", nullptr}, {"complete", true}, {"bubble", {{"measured", 0.5}}}};
+  CHECK(compare_runs({run, write_run(folder.path / "other", json::object(), own)}).size() == 3);
 }
