@@ -6,7 +6,6 @@
 // Chapters 03 and 12; PTX ISA, mma; Dao 2023, "FlashAttention-2".
 #pragma once
 
-#include <cmath>
 #include <cstring>
 
 #include "cuda/backend/kernel_types.h"

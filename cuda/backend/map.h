@@ -5,10 +5,7 @@
 // Chapters 01, broadcasting, and 03; CUDA C++ Programming Guide, function parameters.
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
 #include <cstring>
-#include <vector>
 
 #include "autograd/shape.h"
 #include "cuda/backend/kernel_types.h"

@@ -15,9 +15,6 @@
 // here changes; a new format is a new file, which knows flat buffers and parameters only.
 #pragma once
 
-#include <filesystem>
-#include <limits>
-#include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <tuple>

@@ -4,11 +4,9 @@
 #pragma once
 
 #include <algorithm>
-#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
-#include <span>
 
 #include "autograd/shape.h"
 #include "nn/checkpoint/file.h"

@@ -3,7 +3,6 @@
 // Chapter 02; Sennrich et al. 2016, Radford et al. 2019, section 2.2.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <optional>
 

@@ -1,7 +1,6 @@
 // PowerSGD's phases. Between them the residual holds M itself: the gradient and what was left out
 // before.
 // Chapter 10; Vogels et al. 2019.
-#include "autograd/backend.h"
 #include "parallel/codecs/low_rank.h"
 
 namespace plangrad::parallel {

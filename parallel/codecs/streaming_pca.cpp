@@ -1,6 +1,5 @@
 // Streaming PCA's phases. A whole sum carries all that was left out before, and leaves nothing out.
 // Chapter 10; Mitliagkas et al. 2013.
-#include "autograd/backend.h"
 #include "parallel/codecs/low_rank.h"
 
 namespace plangrad::parallel {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "parallel/drawing/draw.h"
-#include "parallel/simulation/time_steps.h"
 
 namespace plangrad::parallel {
 

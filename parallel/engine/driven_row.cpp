@@ -1,7 +1,6 @@
 // A message-driven row: its forwards and backwards run in the order in which their inputs arrive.
 // Not here: which cells may run next (plan/timeline.cpp). Chapter 06.
 #include "parallel/engine/interpreter.h"
-#include "parallel/plan/timeline.h"
 
 namespace plangrad::parallel {
 

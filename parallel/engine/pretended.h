@@ -10,7 +10,6 @@
 
 #include "parallel/engine/engine.h"
 #include "parallel/simulation/machine.h"
-#include "parallel/transports/transport.h"
 
 namespace plangrad::parallel {
 

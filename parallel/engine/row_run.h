@@ -7,7 +7,6 @@
 
 #include "parallel/engine/engine.h"
 #include "parallel/engine/message_lane.h"
-#include "parallel/plan/lifetimes.h"
 
 namespace plangrad::parallel {
 

@@ -11,7 +11,6 @@
 #include "parallel/drawing/figure.h"
 #include "parallel/plan/fields.h"
 #include "parallel/simulation/machine.h"
-#include "parallel/simulation/simulate.h"
 #include "parallel/simulation/variants.h"
 #include "parallel/transports/launch.h"
 

@@ -14,7 +14,6 @@
 #include <random>
 
 #include "autograd/version.h"
-#include "nn/checkpoint/file.h"
 #include "parallel/transports/launch.h"
 #include "parallel/transports/pack.h"
 

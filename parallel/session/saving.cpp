@@ -4,7 +4,6 @@
 #include "parallel/session/saving.h"
 
 #include "autograd/cpu/cpu_backend.h"
-#include "nn/checkpoint/file.h"
 #include "parallel/session/session_rank.h"
 
 namespace plangrad::parallel {

@@ -12,7 +12,6 @@
 #include <nlohmann/json.hpp>
 
 #include "nn/checkpoint/checkpoint.h"
-#include "nn/checkpoint/file.h"
 #include "parallel/engine/engine.h"
 
 namespace plangrad::parallel {

@@ -5,7 +5,6 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "parallel/plan/timeline.h"
 #include "parallel/simulation/events.h"
 
 namespace plangrad::parallel {

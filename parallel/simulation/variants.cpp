@@ -3,7 +3,6 @@
 #include "parallel/simulation/variants.h"
 
 #include "parallel/simulation/events.h"
-#include "parallel/verifier/rules.h"
 
 namespace plangrad::parallel {
 namespace {

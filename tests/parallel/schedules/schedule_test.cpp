@@ -212,8 +212,9 @@ TEST_CASE("schedules: what makes no sense is refused", "[schedule]") {
   CHECK_THROWS_WITH(with([](Layout& l) { l.steps = 0; }),
                     Contains("--steps 0, --first 0: a plan needs at least 1"));
   CHECK_THROWS_WITH(with([](Layout& l) { l.first = -1; }), Contains("a plan needs"));
-  CHECK_THROWS_WITH(with([](Layout& l) { l.steps = 1 << 30; }),
-                    Contains("Use a smaller --first, --steps or --microbatches"));
+  CHECK_THROWS_WITH(
+      with([](Layout& l) { l.steps = 1 << 30; }),
+      Contains("Use a smaller --steps, --data-parallel, --microbatches or, of plan, --first"));
 }
 
 TEST_CASE("schedules: computations that wait for each other are refused", "[schedule]") {
