@@ -7,6 +7,6 @@
 /// Returns the answer, which stays until the next call.
 extern "C" const char* player_answer(const char* request) {
   static std::string answer;
-  answer = plangrad::parallel::answer(request);
+  answer = plangrad::examples::answer(request);
   return answer.c_str();
 }
