@@ -187,24 +187,22 @@ std::string Rescue::save(const RescueSettings& settings, const LearningRate& rat
   const fs::path out = settings.scope.out;
   const int newest = newest_save(out), first = remains_.front().first;
   const int before = newest == settings.scope.given_up ? first : newest;
-  const bool aside = diverged_ && (before > 0 || first > 0);
-  if (diverged_ && !aside)
-    return "nothing is saved, as the run diverged before its first save: begin anew with the same "
-           "command, --overwrite and a lower --learning-rate";
-  const fs::path to = aside ? out / "diverged" : out;
-  const std::string id = settings.scope.overwrite && !diverged_ ? "" : newest_in(to).run_id;
-  if (!id.empty() && id != remains_.front().run_id)
-    return text("the last updates are lost, as ", to.string(),
-                " holds another run, which stays; save earlier with --save-every");
-  const std::string go_on =
-      aside ? how_to_go_back(out, newest) : text("; continue with --resume ", out.string());
+  const fs::path to = diverged_ ? out / "diverged" : out;
+  for (const fs::path& folder : {out, to}) {
+    const std::string id = settings.scope.overwrite && !diverged_ ? "" : newest_in(folder).run_id;
+    if (!id.empty() && id != remains_.front().run_id)
+      return text("the last updates are lost, as ", folder.string(),
+                  " holds another run, which stays; save earlier with --save-every");
+  }
+  const std::string go_on = diverged_ ? how_to_go_back(out, newest, first)
+                                      : text("; continue with --resume ", out.string());
   std::string problem;
   for (auto update = updates.rbegin(); update != updates.rend() && *update > before; ++update) try {
       problem = problem_at(*update);
       if (!problem.empty()) continue;
       commit(*update, to, settings, rate);
       const std::string& codecs = remains_.front().left_out;
-      return text("update ", *update, " is saved", aside ? " aside, in " + to.string() : "",
+      return text("update ", *update, " is saved", diverged_ ? " aside, in " + to.string() : "",
                   ", as all its weights are still here",
                   codecs.empty() ? "" : text(", but not what ", codecs, " left out of messages"),
                   go_on);
@@ -219,7 +217,10 @@ std::string Rescue::save(const RescueSettings& settings, const LearningRate& rat
 
 /// Weights from which a run diverges may have grown wrong before they were saved.
 ///   newest: the newest update that is saved in `out`; 0: none is
-std::string Rescue::how_to_go_back(const fs::path& out, int newest) {
+std::string Rescue::how_to_go_back(const fs::path& out, int newest, int first) {
+  if (newest == 0 && first == 0)
+    return "; the run diverged before its first save, so begin anew: the same command with "
+           "--overwrite and a lower --learning-rate";
   if (newest == 0) return "; the run diverged, so go back to what was resumed";
   return text("; the run diverged, so go back: --resume ", out.string(), " continues from update ",
               newest, ", and --at from an older one that checkpoint list ", out.string(), " names");

@@ -51,9 +51,8 @@ class Rescue {
  public:
   /// Adds the state of a rank; if it can't be read, nothing is saved.
   void add_remains_of(SessionRank& rank);
-  /// Says that the run diverged: beside an earlier save, the last update goes to the folder
-  /// diverged/, where it takes the place of nothing. Without one, nothing is saved: a run that is
-  /// resumed from weights of which it diverges would diverge again.
+  /// Says that the run diverged: its last update goes to the folder diverged/, where it takes the
+  /// place of nothing, and is not what a resumed run begins from: that would diverge again.
   void add_divergence();
   bool diverged() const { return diverged_; }
   /// Forbids to save anything.
@@ -71,7 +70,7 @@ class Rescue {
   std::string problem_at(int update) const;
   std::vector<nlohmann::json> lines_until(int update, const RescueSettings& settings,
                                           const LearningRate& learning_rate) const;
-  static std::string how_to_go_back(const std::filesystem::path& out, int newest);
+  static std::string how_to_go_back(const std::filesystem::path& out, int newest, int first);
   void commit(int update, const std::filesystem::path& out, const RescueSettings& settings,
               const LearningRate& learning_rate) const;
 

@@ -205,9 +205,9 @@ TEST_CASE("a loss that is not finite ends the run and leaves the earlier one in 
   const Finished ended = run(tiny_run(data, alone, explode));
   CHECK(ended.status == diverged);
   CHECK_THAT(ended.errors,
-             Contains("nothing is saved, as the run diverged before its first save") &&
-                 Contains("--overwrite and a lower --learning-rate"));
-  CHECK(files_in(alone).size() == 3);  // metrics
+             Contains("saved aside, in " + alone + "/diverged") &&
+                 Contains("begin anew: the same command with --overwrite and a lower"));
+  CHECK(step_of(alone + "/diverged") == 1);
   CHECK(run(tiny_run(data, alone, {"--overwrite"})).status == 0);
   CHECK(step_of(alone) == 6);
 }
@@ -263,5 +263,6 @@ TEST_CASE("a terminal gets one progress line, and an error begins a line of its 
   Finished bad = run_on_terminal(
       tiny_run(data, folder / "bad", {"--learning-rate", "1e25", "--clip", "0", "--warmup", "0"}));
   CHECK(bad.status == 3);
-  CHECK_THAT(bad.output, Contains("left\r\nupdate 1 is saved") && Contains("\r\nerror: step "));
+  CHECK_THAT(bad.output,
+             Contains("left\r\nupdate 1 is saved aside") && Contains("\r\nerror: step "));
 }
