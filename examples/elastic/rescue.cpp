@@ -189,7 +189,8 @@ std::string Rescue::save(const RescueSettings& settings, const LearningRate& rat
   const int before = newest == settings.scope.given_up ? first : newest;
   const fs::path to = diverged_ ? out / "diverged" : out;
   for (const fs::path& folder : {out, to}) {
-    const std::string id = settings.scope.overwrite && !diverged_ ? "" : newest_in(folder).run_id;
+    const bool is_given_up = settings.scope.overwrite && folder == to;
+    const std::string id = is_given_up ? "" : newest_in(folder).run_id;
     if (!id.empty() && id != remains_.front().run_id)
       return text("the last updates are lost, as ", folder.string(),
                   " holds another run, which stays; save earlier with --save-every");

@@ -208,6 +208,8 @@ TEST_CASE("a loss that is not finite ends the run and leaves the earlier one in 
              Contains("saved aside, in " + alone + "/diverged") &&
                  Contains("begin anew: the same command with --overwrite and a lower"));
   CHECK(step_of(alone + "/diverged") == 1);
+  const Finished again = run(tiny_run(data, alone, explode + Words{"--overwrite"}));
+  CHECK_THAT(again.errors, Contains("saved aside, in " + alone + "/diverged"));
   CHECK(run(tiny_run(data, alone, {"--overwrite"})).status == 0);
   CHECK(step_of(alone) == 6);
 }
