@@ -1,5 +1,5 @@
-// Writes an export beside its folder, under a lock, and puts it there as a whole. A list that is not
-// complete marks files as ours while they are written or removed. Chapter 02.
+// Writes an export beside its folder, under a lock, and puts it there as a whole. A list that is
+// not complete marks files as ours while they are written or removed. Chapter 02.
 #include "examples/programs/exports.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
-// Exports: a model in Hugging Face's layout, with a list of its files' checksums. An export replaces
-// what an earlier one left, as the list tells, and nothing else. Not here: models (run_folder.h),
-// and the layout (nn/checkpoint/gpt_files.h, nn/text/vocabulary.h). Chapter 02.
+// Exports: a model in Hugging Face's layout, with a list of its files' checksums. An export
+// replaces what an earlier one left, as the list tells, and nothing else. Not here: models
+// (run_folder.h), and the layout (nn/checkpoint/gpt_files.h, nn/text/vocabulary.h). Chapter 02.
 #pragma once
 
 #include <filesystem>

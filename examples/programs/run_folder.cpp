@@ -99,8 +99,8 @@ LoadedGpt load_gpt(const fs::path& folder, const DevicePtr& device) {
 
 namespace {
 
-/// Whether a folder is that of a run which never saved: it has its events, an empty checkpoint/, and
-/// was not seen to end.
+/// Whether a folder is that of a run which never saved: it has its events, an empty checkpoint/,
+/// and was not seen to end.
 bool is_of_unsaved_run(const fs::path& out) {
   std::error_code none;
   const nlohmann::json summary = parallel::json_in(out / "summary.json");

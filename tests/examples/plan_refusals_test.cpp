@@ -58,8 +58,7 @@ TEST_CASE("plan refuses requests that make no sense") {
       check_refused(words + Words{"--schedule", "gpipe", flag, "0"},
                     std::string(flag) + ": expected a whole number, 1 or more, got 0");
     check_refused(words + Words{"--schedule", "gpipe", "--first", "-1"}, "--first: expected");
-    check_refused(words + Words{"--schedule", "gpipe", "--first", "300000000"},
-                  "of plan, --first");
+    check_refused(words + Words{"--schedule", "gpipe", "--first", "300000000"}, "of plan, --first");
     check_refused(words + Words{"--schedule", "gpipe", "--stages", "4", "--steps", "100000"},
                   "cells, and 2097152 are possible: use --steps 65536 or less");
     check_refused(words + Words{good, "--microbatches", "4"},
