@@ -14,7 +14,7 @@ limits='
 library     43000    autograd, nn, parallel, sparse, and cuda without its emulator
 emulator     6750    cuda/emulator
 examples    18460    programs and their pages
-tests       57610
+tests       57640
 tutorials    3930    code of chapters: kernels, and scripts that draw and measure
 build         700    CMakeLists.txt, .ci/
 '
