@@ -15,8 +15,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// What pages read in a summary, by type. "" stands for all keys that are not named, "per_second"
-/// for those that end so.
+/// The types of what pages read in a summary. Keys that are not named have the type of "", and
+/// keys that end in "_per_second" that of "per_second".
 const json summary_types = json::parse(R"({
     "config": {"flags": {}, "model": {}}, "machine": {}, "seconds": 0, "steps": 0, "loss": 0,
     "validation_loss": 0, "validation_accuracy": 0, "per_second": 0, "parameters": 0, "ranks": 0,

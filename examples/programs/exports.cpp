@@ -90,8 +90,9 @@ std::string difference(const fs::path& folder, const std::string& list, bool all
 
 bool holds_export(const fs::path& folder) { return fs::exists(folder / export_list); }
 
-/// What an export to a folder would take from others: a file of an export's name that is not as its
-/// list says, or what is there in place of a folder. Empty: nothing.
+/// Finds what an export to a folder would take from others: a file with an export's name that is
+/// not as the folder's list says, or a file in the folder's place. The path is empty if there is
+/// nothing.
 fs::path others_file(const fs::path& folder) {
   const auto is_there = [](const fs::path& path) { return fs::exists(fs::symlink_status(path)); };
   if (!is_there(folder)) return {};

@@ -7,7 +7,7 @@
 
 namespace plangrad::examples {
 
-/// What --machine takes: names, and which files.
+/// Names the machines that --machine takes, and says which files it takes.
 std::string machine_words();
 
 /// The text of examples/machines/NAME.txt, which every program contains, or of a file.

@@ -18,7 +18,7 @@ class App;
 
 namespace plangrad::examples {
 
-/// What --model takes: names, and which files.
+/// Names the models that --model takes, and says which files it takes.
 std::string model_words();
 
 struct ModelFlags {
@@ -38,8 +38,8 @@ struct ModelFlags {
   parallel::ModelCosts costs(const parallel::Plan& plan, const parallel::Layout& layout) const;
 };
 
-/// The kernels whose scratch counts, and how they use gradients' sums: those of this machine's CPU
-/// with so many threads; null: a GPU's.
+/// Sets the compute threads, and returns the kernels of the device "cpu", whose scratch is part of
+/// a rank's memory. The device "gpu" has none here: null.
 std::shared_ptr<autograd::Backend> kernels_of(const std::string& device, int threads);
 
 /// Takes from a model what the costs do not give: bytes of messages and, on a machine, seconds of

@@ -115,7 +115,7 @@ void Evaluation::InFlight::add(const Row& row, int stage, int per_update, bool f
 /// Seconds that the microbatches of an update take at least to pass stages s to t back and forth.
 /// Stage s begins a forward when fewer than K before it have no backward yet, and stage t a
 /// backward when it is A forwards ahead. So K - A microbatches take the way from s to t and back.
-/// Where updates flush, one microbatch's whole way is missing: bound_with_messages() adds it.
+/// Where updates flush, bound_with_messages() adds the way of one microbatch through all stages.
 double Evaluation::passing(const Candidate& candidate, const std::vector<double>& messages) {
   const InFlight& order = in_flight(candidate);
   const int micros = candidate.layout.microbatches, stages = candidate.layout.stages;

@@ -126,7 +126,7 @@ class Evaluation {
     void add(const Row& row, int stage, int per_update, bool flushes);
     int first = 0;               ///< the most on the first stage, on all ranks that have it
     std::vector<int> most = {};  ///< by rank
-    /// By rank: the forwards after its own, at least, that a backward follows while there are more.
+    /// By rank: while forwards are left, a backward comes at least so many forwards after its own.
     std::vector<int> ahead = {};
   };
   const InFlight& in_flight(const Candidate& candidate);

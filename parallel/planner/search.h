@@ -30,7 +30,7 @@ std::vector<Candidate> candidates(Evaluation& evaluation, int layers, int device
 
 struct SearchResult {
   std::vector<Found> best;  ///< that fit, fastest first, with the parts of their time
-  /// Of those that could be among them but for their memory: the one that needs the least more.
+  /// The plan that needs the least memory too much, of those fast enough to be among the best.
   std::optional<Found> nearest;
   std::size_t candidates = 0, refused = 0, simulated = 0;  ///< refused: without enough memory
 };
