@@ -3,7 +3,6 @@
 // Chapter 16.
 #include "parallel/planner/evaluation.h"
 
-#include <future>
 #include <numeric>
 
 #include "parallel/engine/training.h"
@@ -131,49 +130,42 @@ std::vector<Evaluation::Length> Evaluation::lengths(const Candidate& candidate, 
   return lengths;
 }
 
-/// The plan of a candidate, simulated. Plans are kept, up to a number of cells, for candidates that
-/// differ in what does not show in them. Lengths are simulated side by side, by threads.
-std::vector<Evaluation::Run> Evaluation::runs(const Candidate& candidate,
-                                              const std::vector<Length>& lengths,
-                                              const Costs& costs, bool whole) {
-  constexpr std::size_t most_cells = 1 << 23;
-  if (cells_ > most_cells) {
+/// Plans are kept, up to a number of forwards, for candidates that differ in what does not show in
+/// them. Of the threads that need a plan the first makes it, and the others wait.
+Evaluation::UnderWay Evaluation::start(const Candidate& candidate, bool whole) {
+  constexpr std::int64_t most_forwards = 1 << 20;
+  if (forwards_ > most_forwards) {
     simulations_.clear();
-    cells_ = 0;
+    forwards_ = 0;
   }
   const bool is_kept = !whole && find_schedule(candidate.schedule).has_order;
   Layout one = candidate.layout;
   one.recompute = one.recompute && one.stages > 1;
   one.tied = stages(candidate).costs.training.shared.parameters.size() > 0;
-  std::vector<std::future<Run>> under_way;
-  for (const Length& length : lengths) {
+  const auto costs = std::make_shared<const Costs>(this->costs(candidate, whole));
+  UnderWay under_way{candidate, costs, whole};
+  for (const Length& length : lengths(candidate, whole)) {
     one.microbatches = length.microbatches;
     one.steps = length.steps;
-    std::shared_ptr<const Simulation>* known =
-        is_kept ? &simulations_[{candidate.schedule, one.stages, one.depth(), one.microbatches,
-                                 one.steps, one.zero, one.recompute, one.width > 1}]
-                : nullptr;
-    const auto run = [=, this, &candidate, &costs] {
-      auto simulation = known ? *known : nullptr;
-      if (!simulation) {
-        Plan plan = whole ? make_plan(candidate.schedule, one) : replica_plan(candidate, one);
-        if (!is_kept) plan = in_order(plan, costs);
-        simulation = std::make_shared<const Simulation>(std::move(plan));
-      }
-      return Run{length, simulation, simulation->times(costs), known};
+    const auto make = [=] {
+      Plan plan = whole ? make_plan(candidate.schedule, one) : replica_plan(candidate, one);
+      if (!is_kept) plan = in_order(plan, *costs);
+      return std::make_shared<const Simulation>(std::move(plan));
     };
-    const bool is_last = under_way.size() + 1 == lengths.size();  // which this thread simulates
-    under_way.push_back(std::async(is_last ? std::launch::deferred : std::launch::async, run));
+    std::shared_future simulation = std::async(std::launch::deferred, make);
+    if (is_kept) {
+      const auto [known, is_new] =
+          simulations_.try_emplace({candidate.schedule, one.stages, one.depth(), one.microbatches,
+                                    one.steps, one.zero, one.recompute, one.width > 1},
+                                   simulation);
+      simulation = known->second;
+      if (is_new) forwards_ += std::int64_t{one.stages} * one.microbatches * one.steps;
+    }
+    under_way.runs.push_back(std::async(std::launch::async, [=] {
+      return Run{length, simulation.get(), simulation.get()->times(*costs)};
+    }));
   }
-  std::vector<Run> runs;
-  for (auto each = under_way.rbegin(); each != under_way.rend(); ++each) {
-    runs.push_back(each->get());
-    const Run& run = runs.back();
-    if (!run.known || *run.known) continue;
-    *run.known = run.simulation;
-    for (const Row& row : run.simulation->plan().rows) cells_ += row.size();
-  }
-  return runs;
+  return under_way;
 }
 
 void Evaluation::add_peaks(Plan plan, const Timeline& timeline, double factor,
@@ -195,11 +187,11 @@ void Evaluation::add_peaks(Plan plan, const Timeline& timeline, double factor,
   }
 }
 
-Found Evaluation::combined(const Candidate& candidate, const std::vector<Length>& lengths,
-                           double most, bool with_parts, bool whole) {
+Found Evaluation::finish(UnderWay under_way, double most, bool with_parts) {
+  const auto& [candidate, costs, whole, results] = under_way;
   Found found{.candidate = candidate, .bound = bound(candidate), .reduction = sums(candidate).how};
-  const Costs costs = this->costs(candidate, whole);
-  const std::vector<Run> runs = this->runs(candidate, lengths, costs, whole);
+  std::vector<Run> runs;
+  for (std::future<Run>& result : under_way.runs) runs.push_back(result.get());
   for (const Run& run : runs) found.simulated += run.length.time * std::ranges::max(run.times.end);
   found.seconds = found.simulated;
   // A few updates may have less than a mean share of what comes in turns.
@@ -207,10 +199,10 @@ Found Evaluation::combined(const Candidate& candidate, const std::vector<Length>
     found.seconds = std::max(found.seconds, bound_with_messages(candidate));
   if (found.seconds > most) return found;
   std::vector<Peak> peaks(candidate.depth());
-  for (const auto& [length, simulation, times, known] : runs) {
+  for (const auto& [length, simulation, times] : runs) {
     if (length.memory == 0 && !with_parts) continue;
     const Plan& plan = simulation->plan();
-    const Timeline timeline = simulation->timeline(times, costs);
+    const Timeline timeline = simulation->timeline(times, *costs);
     if (length.memory != 0) add_peaks(plan, timeline, length.memory, candidate, peaks);
     if (!with_parts) continue;
     const std::vector<TimeParts> parts = breakdown(plan, timeline).ranks;

@@ -4,6 +4,8 @@
 // Chapter 16.
 #pragma once
 
+#include <future>
+
 #include "parallel/planner/peak.h"
 #include "parallel/planner/stage_seconds.h"
 #include "parallel/schedules/schedule.h"
@@ -45,6 +47,17 @@ struct Found {
 /// A plan of many microbatches is extended from two shorter ones, as from some number on each
 /// microbatch adds the same time. If updates overlap, these plans have several updates.
 class Evaluation {
+  /// A plan that is simulated, and how much its results count.
+  struct Length {
+    int microbatches = 1, steps = 1;
+    double time = 1, memory = 1;
+  };
+  struct Run {
+    Length length;
+    std::shared_ptr<const Simulation> simulation;
+    EventTimes times;
+  };
+
  public:
   static constexpr double endless = std::numeric_limits<double>::infinity();
 
@@ -73,33 +86,31 @@ class Evaluation {
   double bound_with_messages(const Candidate& candidate);
   /// Bytes that some rank needs at least: its state, and what a microbatch keeps.
   double least_bytes(const Candidate& candidate);
+  /// A candidate whose simulations have started.
+  struct UnderWay {
+    Candidate candidate;
+    std::shared_ptr<const Costs> costs;
+    bool whole;
+    std::vector<std::future<Run>> runs = {};
+  };
   /// Simulates a candidate. Its memory has no bytes if it takes longer than `most` seconds.
   ///   with_parts: also divides its time
   Found simulated(const Candidate& candidate, double most = endless, bool with_parts = false) {
-    return combined(candidate, lengths(candidate, false), most, with_parts, false);
+    return finish(start(candidate), most, with_parts);
   }
   /// Simulates all microbatches of all replicas, where simulated() extends shorter plans of one.
-  Found simulated_in_full(const Candidate& candidate) {
-    return combined(candidate, lengths(candidate, true), endless, false, true);
-  }
+  Found simulated_in_full(const Candidate& candidate) { return finish(start(candidate, true)); }
+
+  /// Starts the simulations of a candidate, which threads run until finish() has their results.
+  ///   whole: as simulated_in_full()
+  UnderWay start(const Candidate& candidate, bool whole = false);
+  Found finish(UnderWay under_way, double most = endless, bool with_parts = false);
 
  private:
   struct Stages {
     ModelCosts costs;
     std::vector<StageSeconds> seconds;
   };
-  /// A plan that is simulated, and how much its results count.
-  struct Length {
-    int microbatches = 1, steps = 1;
-    double time = 1, memory = 1;
-  };
-  struct Run {
-    Length length;
-    std::shared_ptr<const Simulation> simulation;
-    EventTimes times;
-    std::shared_ptr<const Simulation>* known;  ///< where it is kept; null: it is not
-  };
-
   /// Ranks that share the optimizer's state of a stage.
   static int shards(const Layout& layout) { return layout.zero > 0 ? layout.width : 1; }
   double weight_bytes(const StageCosts& stage) const {
@@ -147,15 +158,11 @@ class Evaluation {
   SumSeconds group_seconds(const Candidate& candidate, const std::vector<int>& ranks, AllReduce how,
                            ListMaker list);
   void add_partners(Costs& costs, Topology& links, const Candidate& candidate);
-  Plan replica_plan(const Candidate& candidate, Layout layout);
+  static Plan replica_plan(const Candidate& candidate, Layout layout);
   Costs costs(const Candidate& candidate, bool whole);
   std::vector<Length> lengths(const Candidate& candidate, bool all);
-  std::vector<Run> runs(const Candidate& candidate, const std::vector<Length>& lengths,
-                        const Costs& costs, bool whole);
   void add_peaks(Plan plan, const Timeline& timeline, double factor, const Candidate& candidate,
                  std::vector<Peak>& peaks);
-  Found combined(const Candidate& candidate, const std::vector<Length>& lengths, double most,
-                 bool with_parts, bool whole);
 
   const PlannedModel model_;
   const Machine machine_;
@@ -175,12 +182,12 @@ class Evaluation {
       Sums>
       sums_;
   std::map<std::tuple<std::vector<int>, AllReduce, ListMaker>, SumSeconds>
-      group_seconds_;  // by hosts of the members, counted from the first one's
+      group_seconds_;  // by hosts of the members, numbered as they come
   // By schedule, stages, depth, microbatches, updates, ZeRO, recomputation, and replicas.
   std::map<std::tuple<std::string, int, int, int, int, int, bool, bool>,
-           std::shared_ptr<const Simulation>>
+           std::shared_future<std::shared_ptr<const Simulation>>>
       simulations_;
-  std::size_t cells_ = 0;  // of these simulations
+  std::int64_t forwards_ = 0;  // of these simulations
 };
 
 }  // namespace plangrad::parallel

@@ -67,8 +67,11 @@ SumSeconds Evaluation::group_seconds(const Candidate& candidate, const std::vect
                                      AllReduce how, ListMaker list) {
   const std::vector<int> devices = replicas_of(candidate).devices(ranks);
   std::vector<int> hosts;
-  for (int device : devices)
-    hosts.push_back(machine_.topology.host(device) - machine_.topology.host(devices[0]));
+  std::map<int, int> numbers;  // hosts are alike
+  for (int device : devices) {
+    const int next = static_cast<int>(numbers.size());
+    hosts.push_back(numbers.try_emplace(machine_.topology.host(device), next).first->second);
+  }
   const auto [place, is_new] = group_seconds_.try_emplace({hosts, how, list});
   if (is_new) place->second = sum_seconds(machine_.topology, devices, how, list);
   return place->second;

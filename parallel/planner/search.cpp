@@ -3,7 +3,9 @@
 // Chapter 16.
 #include "parallel/planner/search.h"
 
+#include <deque>
 #include <queue>
+#include <thread>
 
 namespace plangrad::parallel {
 namespace {
@@ -121,54 +123,110 @@ std::vector<Candidate> candidates(Evaluation& evaluation, int layers, int device
   return all;
 }
 
-SearchResult search(Evaluation& evaluation, std::vector<Candidate> candidates, double memory,
-                    int keep, const Progress& progress) {
-  SearchResult result;
-  result.candidates = candidates.size();
+namespace {
+
+/// Looks at candidates in the order of their bounds. While the result of one is awaited, threads
+/// simulate those after it, as many as there are processors; what is found depends on none of that.
+class Search {
+ public:
+  Search(Evaluation& evaluation, const std::vector<Candidate>& candidates, double memory, int keep)
+      : evaluation_(evaluation), candidates_(candidates), memory_(memory), keep_(keep) {
+    result_.candidates = candidates.size();
+    std::vector<Next> bounds;
+    for (std::size_t place = 0; place < candidates.size(); ++place)
+      bounds.push_back({evaluation.bound(candidates[place]), place, false});
+    order_ = decltype(order_)(std::greater<>(), std::move(bounds));
+  }
+
+  // [snippet search]
+  SearchResult run(const Progress& progress) {
+    std::size_t done = 0;
+    for (start_ahead(); !ahead_.empty(); start_ahead()) {
+      Started next = std::move(ahead_.front());
+      ahead_.pop_front();
+      if (next.bound > most() * rounding) break;
+      if (is_hopeless(next.least_bytes)) {
+        ++result_.refused;
+        continue;
+      }
+      if (progress) progress(done++, candidates_.size());
+      add(evaluation_.finish(std::move(*next.simulation), most()));
+    }
+    return std::move(result_);
+  }
+  // [end snippet]
+
+ private:
   struct Next {
     double bound;
     std::size_t place;  // among the candidates
     bool has_messages;  // whether the bound knows them
     auto operator<=>(const Next&) const = default;
   };
-  std::vector<Next> bounds;
-  for (std::size_t place = 0; place < candidates.size(); ++place)
-    bounds.push_back({evaluation.bound(candidates[place]), place, false});
-  std::priority_queue order(std::greater<>(), std::move(bounds));
-  std::vector<Found>& best = result.best;
-  std::size_t done = 0;
-  constexpr double rounding = 1e-9;  // of a bound that is the time
-  // [snippet search]
-  while (!order.empty()) {
-    const auto [bound, place, has_messages] = order.top();
-    const Candidate* candidate = &candidates[place];
-    order.pop();
-    const double most = std::ssize(best) == keep ? best.back().seconds : Evaluation::endless;
-    if (bound > most * (1 + rounding)) break;
-    const double least = evaluation.least_bytes(*candidate);
-    if (memory > 0 && least > memory && result.nearest && least >= result.nearest->bytes) {
-      ++result.refused;
-      continue;
+  struct Started {
+    double bound, least_bytes;
+    std::optional<Evaluation::UnderWay> simulation;  // none: it would not fit
+  };
+
+  static constexpr double rounding = 1 + 1e-9;  // of a bound that is the time
+
+  /// The seconds that a candidate may take to be among the best.
+  double most() const {
+    const std::vector<Found>& best = result_.best;
+    return std::ssize(best) == keep_ ? best.back().seconds : Evaluation::endless;
+  }
+  /// Whether a plan neither fits nor is the nearest that does not.
+  bool is_hopeless(double least_bytes) const {
+    return memory_ > 0 && least_bytes > memory_ && result_.nearest &&
+           least_bytes >= result_.nearest->bytes;
+  }
+
+  void start_ahead() {
+    static const std::size_t processors = std::max(1u, std::thread::hardware_concurrency());
+    while (ahead_.size() < processors && !order_.empty() &&
+           order_.top().bound <= most() * rounding) {
+      const auto [bound, place, has_messages] = order_.top();
+      const Candidate& candidate = candidates_[place];
+      order_.pop();
+      if (!has_messages) {
+        order_.push({evaluation_.bound_with_messages(candidate), place, true});
+        continue;
+      }
+      ahead_.push_back({bound, evaluation_.least_bytes(candidate), {}});
+      if (!is_hopeless(ahead_.back().least_bytes))
+        ahead_.back().simulation = evaluation_.start(candidate);
     }
-    if (!has_messages) {
-      order.push({evaluation.bound_with_messages(*candidate), place, true});
-      continue;
+  }
+
+  void add(Found found) {
+    ++result_.simulated;
+    if (found.seconds > most()) return;
+    if (memory_ > 0 && found.bytes > memory_) {
+      ++result_.refused;
+      if (!result_.nearest || found.bytes < result_.nearest->bytes) result_.nearest = found;
+      return;
     }
-    if (progress) progress(done++, candidates.size());
-    Found found = evaluation.simulated(*candidate, most);
-    ++result.simulated;
-    if (found.seconds > most) continue;
-    if (memory > 0 && found.bytes > memory) {
-      ++result.refused;
-      if (!result.nearest || found.bytes < result.nearest->bytes) result.nearest = found;
-      continue;
-    }
+    std::vector<Found>& best = result_.best;
     const auto after = std::ranges::upper_bound(best, found.seconds, {}, &Found::seconds);
     best.insert(after, std::move(found));
-    if (std::ssize(best) > keep) best.pop_back();
+    if (std::ssize(best) > keep_) best.pop_back();
   }
-  // [end snippet]
-  for (Found& found : best)
+
+  Evaluation& evaluation_;
+  const std::vector<Candidate>& candidates_;
+  const double memory_;
+  const int keep_;
+  SearchResult result_;
+  std::priority_queue<Next, std::vector<Next>, std::greater<>> order_;
+  std::deque<Started> ahead_;  // as many of the next ones as are simulated
+};
+
+}  // namespace
+
+SearchResult search(Evaluation& evaluation, std::vector<Candidate> candidates, double memory,
+                    int keep, const Progress& progress) {
+  SearchResult result = Search(evaluation, candidates, memory, keep).run(progress);
+  for (Found& found : result.best)
     found = evaluation.simulated(found.candidate, Evaluation::endless, true);
   return result;
 }
