@@ -20,17 +20,6 @@ bool is_measured(const Layer& layer) {
                      [](const BitOption& option) { return std::isfinite(option.error); });
 }
 
-void check(const std::vector<Layer>& layers, const BitBudget& budget) {
-  PG_CHECK(budget.steps > 0, "bits: expected steps above 0, got ", budget.steps);
-  for (std::size_t l = 0; l < layers.size(); ++l) {
-    PG_CHECK(budget.uniform < layers[l].size() && layers[l].size() < 256, "bits: layer ", l,
-             " has ", layers[l].size(), " options; expected fewer than 256, and among them number ",
-             budget.uniform);
-    for (const BitOption& option : layers[l])
-      PG_CHECK(!(option.error < 0), "bits: the squared error of layer ", l, " is ", option.error);
-  }
-}
-
 struct Total {
   std::int64_t bytes = 0;
   double error = 0;
@@ -86,23 +75,23 @@ Choice knapsack(const std::vector<Layer>& layers, double allowed, int steps) {
 
 }  // namespace
 
-Choice choose_bits(const std::vector<Layer>& all, const BitBudget& budget) {
-  check(all, budget);
+Choice choose_bits(const std::vector<Layer>& all, int steps) {
   std::vector<Layer> layers;
   std::copy_if(all.begin(), all.end(), std::back_inserter(layers), is_measured);
 
-  Choice uniform(layers.size(), budget.uniform);
+  Choice uniform(layers.size(), uniform_option);
   const Total as_uniform = total(layers, uniform);
-  Choice best = knapsack(layers, as_uniform.error, budget.steps);
+  Choice best = knapsack(layers, as_uniform.error, steps);
   if (best.size() != layers.size() || as_uniform.bytes < total(layers, best).bytes) best = uniform;
 
   Choice result;
   auto next = best.begin();
-  for (const Layer& layer : all) result.push_back(is_measured(layer) ? *next++ : budget.uniform);
+  for (const Layer& layer : all) result.push_back(is_measured(layer) ? *next++ : uniform_option);
   return result;
 }
 
-BitOptions summed(const std::vector<BitOptions>& measured) {
+/// The errors of ranks that measured the same layer, each its own gradient, added up.
+static BitOptions summed(const std::vector<BitOptions>& measured) {
   BitOptions sums;
   for (const BitOptions& of_rank : measured)
     for (const auto& [layer, options] : of_rank) {

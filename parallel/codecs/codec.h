@@ -144,10 +144,8 @@ struct BitOption {
   friend bool operator==(const BitOption&, const BitOption&) = default;
 };
 
-struct BitBudget {
-  std::size_t uniform = 3;  ///< index of the option that layers would share: 4 bits of 1 to 8
-  int steps = 10000;        ///< parts of the allowed error; a layer's error is rounded up to them
-};
+/// The index of the option that layers would share: 4 bits of 1 to 8.
+inline constexpr std::size_t uniform_option = 3;
 
 /// Chooses an option (its index) for each layer, such that
 ///   sum of bytes is least, of all with  sum of ceil(error / step) <= steps
@@ -157,18 +155,14 @@ struct BitBudget {
 /// the true errors within the allowed error. If it excludes all choices that are as small as the
 /// uniform one, the uniform one is taken. A layer with an unknown error takes the uniform option
 /// and no part in the sums. A layer whose errors are all 0 takes its smallest option.
-/// throws: Error if a layer has no such option, or an error is negative
 /// source: Alimohammadi et al. 2022, algorithm 1
 std::vector<std::size_t> choose_bits(const std::vector<std::vector<BitOption>>& layers,
-                                     const BitBudget& budget = {});
+                                     int steps = 10000);
 
 /// The options of 1, 2, ..., 8 bits, by layer.
 using BitOptions = std::map<std::string, std::vector<BitOption>>;
 /// Numbers of bits by layer.
 using Bits = std::map<std::string, int>;
-
-/// The errors of ranks that measured the same layer, each its own gradient, added up.
-BitOptions summed(const std::vector<BitOptions>& measured);
 
 /// The bits of the adaptive codec: as small as the error of uniform 4 bits allows, by what the
 /// ranks measured. The errors of ranks that measured the same layer, each its own gradient, add up.

@@ -29,7 +29,6 @@ void remove_known(double* row, std::int64_t known, std::int64_t count) {
 
 void orthonormalize(const Tensor& x, RandomKey key) {
   const std::int64_t rows = x.size(0), count = x.size(1);
-  PG_CHECK(rows <= count, "there are no ", rows, " orthonormal rows of ", count, " elements");
   std::vector<double> values = to_host(x);
   for (std::int64_t r = 0; r < rows; ++r) {
     double* row = values.data() + r * count;
@@ -74,7 +73,6 @@ Factoring factoring(const ParameterList& parameters, std::int64_t rank) {
 LowRank::LowRank(const CodecSpec& spec, const ParameterList& parameters, std::uint64_t seed,
                  const DevicePtr& device)
     : spec_(spec), factoring_(factoring(parameters, spec.rank)), seed_(seed), device_(device) {
-  PG_CHECK(spec.period > 0, spec.name, ": expected a period of 1 or more, got ", spec.period);
   state_.residual = buffer(factoring_.count);
   state_.factors = buffer(factoring_.second);
   device->backend().fill(0, state_.residual);
@@ -82,33 +80,16 @@ LowRank::LowRank(const CodecSpec& spec, const ParameterList& parameters, std::ui
     if (part.is_factored()) device->backend().fill_normal(key(part), 0, 1, q(part));
 }
 
-void LowRank::restore(const FactorState& state) {
-  PG_CHECK(state.residual.shape() == state_.residual.shape() &&
-               state.factors.shape() == state_.factors.shape(),
-           "low rank: expected a residual ", state_.residual, " and factors ", state_.factors,
-           ", got ", state.residual, " and ", state.factors);
-  device_->backend().copy(state.residual, state_.residual);
-  device_->backend().copy(state.factors, state_.factors);
-  state_.uses = state.uses;
-}
-
-void LowRank::check_gradient(const Tensor& gradient) const {
-  PG_CHECK(gradient.dtype() == DType::f32 && gradient.shape() == Shape{factoring_.count},
-           "low rank: expected a gradient f32 (", factoring_.count, "), got ", gradient);
-}
-
 void LowRank::check_finite(const FactoredPart& part, const Tensor& x, const char* what) const {
   check_encodable(all_finite(x), text("step ", version_, ": the ", what, " of ", part.name, " is"));
 }
 
-void LowRank::begin(const Tensor& gradient, int version, std::int64_t count) {
-  check_gradient(gradient);
+void LowRank::begin(int version, std::int64_t count) {
   version_ = version;
   first_ = buffer(count);
 }
 
 void LowRank::finish(const Tensor& gradient) {
-  check_gradient(gradient);
   write_sum(gradient);
   first_ = second_ = {};
   ++state_.uses;

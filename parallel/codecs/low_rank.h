@@ -80,9 +80,7 @@ class LowRank {
 
   const Factoring& parts() const { return factoring_; }
   /// The state between uses. Its tensors are the ones that are worked on, not copies.
-  const FactorState& state() const { return state_; }
-  /// Copies the values of `state`, whose shapes must be those of state().
-  void restore(const FactorState& state);
+  FactorState& state() { return state_; }
 
  protected:
   /// Makes `gradient` (N) of the sums of the buffers, for finish().
@@ -110,7 +108,7 @@ class LowRank {
   }
 
   /// Makes the first buffer, of `count` elements.
-  void begin(const Tensor& gradient, int version, std::int64_t count);
+  void begin(int version, std::int64_t count);
   /// Fills the part's place in the first buffer: adds the gradient to the residual, which becomes
   /// M, and computes P = M Q. A part that is not factored sends all of M, and leaves nothing out.
   void project(const FactoredPart& part, const Tensor& gradient) const;
@@ -126,7 +124,6 @@ class LowRank {
   int version_ = 0;        // the version that the use makes
 
  private:
-  void check_gradient(const Tensor& gradient) const;
   /// The part's place in the first buffer.
   Tensor sent(const FactoredPart& part) const {
     return part.is_factored() ? p(part) : first_.window(part.first, {part.count});

@@ -22,7 +22,7 @@ class PowerSgd : public LowRank {
 
 // [snippet power_sgd]
 Tensor PowerSgd::first_factors(const Tensor& gradient, int version) {
-  begin(gradient, version, factoring_.first);
+  begin(version, factoring_.first);
   for (const FactoredPart& part : factoring_.parts) {
     // P spans the same without this, but products of tiny or huge numbers might leave f32's range.
     if (part.is_factored()) orthonormalize_factor(part, q(part));

@@ -32,7 +32,7 @@ constexpr int power_steps = 2;
 
 Tensor StreamingPca::first_factors(const Tensor& gradient, int version) {
   if (sums_whole()) return whole(gradient, version);
-  begin(gradient, version, factoring_.first);
+  begin(version, factoring_.first);
   for (const FactoredPart& part : factoring_.parts) {
     project(part, gradient);
     if (part.is_factored()) subtract(part, p(part), q(part));
@@ -41,7 +41,7 @@ Tensor StreamingPca::first_factors(const Tensor& gradient, int version) {
 }
 
 Tensor StreamingPca::whole(const Tensor& gradient, int version) {
-  begin(gradient, version, factoring_.count);
+  begin(version, factoring_.count);
   gradient.backend().copy(state_.residual, first_);
   gradient.backend().accumulate(gradient, first_);
   gradient.backend().fill(0, state_.residual);

@@ -296,14 +296,13 @@ void read_codec_state(const Checkpoint& checkpoint, Engine& engine, const Plan& 
   const bool same_kind = saved.codec.name == plan.codec.name;
   for (auto& [stage, low_rank] : engine.low_ranks()) {
     if (!same_kind) break;  // a basis is no factors, and vice versa
-    FactorState state = low_rank->state();
+    FactorState& state = low_rank->state();
     const ParameterList list = factor_list(low_rank->parts());
     bool all = true;
     for (const Parameter& factor : list)
       all &= checkpoint.load_state_if_any("factors", factor,
                                           state.factors.window(factor.offset, factor.shape));
     state.uses = all ? saved.numbers[0].uses : 0;
-    low_rank->restore(state);
   }
   if (saved.layout != codec_layout(engine, plan)) return;
   auto& thresholds = saved.numbers[engine.transport().rank()].thresholds;  // ranks are as many

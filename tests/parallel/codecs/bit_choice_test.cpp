@@ -81,7 +81,7 @@ TEST_CASE("bit choice: equals brute force", "[bit_choice]") {
       Layers layers = random_layers(1 + seed % 5, 5, seed);
       double allowed = uniform_sum(layers).error;
       std::int64_t fewest = brute_force(layers, allowed / steps, steps);
-      Sum got = sum(layers, choose_bits(layers, {3, steps}));
+      Sum got = sum(layers, choose_bits(layers, steps));
       if (fewest >= 0 && uniform_sum(layers).bytes >= fewest) {
         CHECK(got.bytes == fewest);
         ++from_knapsack;
@@ -99,7 +99,7 @@ TEST_CASE("bit choice: never larger than uniform bits", "[bit_choice]") {
     for (int count : {1, 2, 9, 40}) {
       Layers layers;
       for (int l = 0; l < count; ++l) layers.push_back(layer(1024 + 100 * l, 1 + l % 3));
-      Sum got = sum(layers, choose_bits(layers, {3, steps}));
+      Sum got = sum(layers, choose_bits(layers, steps));
       CHECK(got.bytes <= uniform_sum(layers).bytes);
       CHECK(got.error <= uniform_sum(layers).error * (1 + 1e-14));
     }
@@ -108,7 +108,6 @@ TEST_CASE("bit choice: never larger than uniform bits", "[bit_choice]") {
 TEST_CASE("bit choice: one layer, and none", "[bit_choice]") {
   CHECK(choose_bits({}).empty());
   CHECK(choose_bits({layer(4096, 1)}) == Choice{3});
-  CHECK(choose_bits({layer(4096, 1)}, {6, 10000}) == Choice{6});
 }
 
 TEST_CASE("bit choice: gains where layers differ in error per byte", "[bit_choice]") {
@@ -123,8 +122,8 @@ TEST_CASE("bit choice: gains where layers differ in error per byte", "[bit_choic
 }
 
 TEST_CASE("bit choice: of equally small answers the most exact, always the same", "[bit_choice]") {
-  Layers layers{{{10, 5}, {10, 1}, {10, 3}}, {{7, 2}, {7, 2}, {9, 0}}};
-  CHECK(choose_bits(layers, {0, 70}) == Choice{1, 0});
+  Layers layers{{{10, 5}, {10, 1}, {10, 3}, {10, 5}}, {{7, 2}, {7, 2}, {9, 0}, {7, 2}}};
+  CHECK(choose_bits(layers, 70) == Choice{1, 0});
   Layers many = random_layers(30, 8, 1);
   CHECK(choose_bits(many) == choose_bits(many));
 }
@@ -144,12 +143,6 @@ TEST_CASE("bit choice: errors of zero, and errors that are not known", "[bit_cho
     Layers layers{layer(1024, scale), layer(1 << 16, scale)};
     CHECK(sum(layers, choose_bits(layers)).error <= uniform_sum(layers).error * (1 + 1e-14));
   }
-}
-
-TEST_CASE("bit choice: refuses what makes no sense", "[bit_choice]") {
-  CHECK_THROWS_WITH(choose_bits({{{1, 1}, {2, 0}}}), Contains("layer 0 has 2 options"));
-  CHECK_THROWS_WITH(choose_bits({{{1, -1}}}, {0, 10}), Contains("layer 0 is -1"));
-  CHECK_THROWS_WITH(choose_bits({}, {0, 0}), Contains("expected steps"));
 }
 
 TEST_CASE("bit choice: a hundred layers", "[bit_choice]") {

@@ -87,8 +87,6 @@ TEST_CASE("low rank: rows become orthonormal, whatever they are", "[low_rank]") 
     for (int i = 0; i < n && scale == 1; ++i)  // the first keeps its direction
       CHECK(std::abs(q(0, i) - x[i] * q(0, 0) / x[0]) < 1e-6);
   }
-  CHECK_THROWS_WITH(orthonormalize(zeros({4, 3}, DType::f32, cpu_device()), {}),
-                    Contains("no 4 orthonormal rows of 3"));
 }
 
 TEST_CASE("low rank: matrices with common columns are summed to rounding", "[low_rank]") {
@@ -148,7 +146,7 @@ TEST_CASE("low rank: what another codec left out of an unfactored matrix arrives
     for (int r = 0; r < 2; ++r) {
       FactorState state = copy_of(world.ranks[r]->state());
       state.residual = random_gradient(list.numel(), 10 + r);
-      world.ranks[r]->restore(state);
+      restore(state, *world.ranks[r]);
       all.push_back(copy_of(gradients[r]));
       all[r].backend().accumulate(state.residual, all[r]);
     }
@@ -202,7 +200,7 @@ TEST_CASE("low rank: a warm start comes near the best factors", "[low_rank]") {
     errors.push_back(distance(to_host(world.use({fixed})[0]), m.values));
     FactorState state = copy_of(world.ranks[0]->state());
     fixed.backend().fill(0, state.residual);  // each use sees the same matrix
-    world.ranks[0]->restore(state);
+    restore(state, *world.ranks[0]);
   }
   CHECK(errors[0] > 1.05 * best);
   for (std::size_t i = 1; i < errors.size(); ++i) CHECK(errors[i] <= errors[i - 1] * (1 + 1e-6));
@@ -238,13 +236,10 @@ TEST_CASE("low rank: a state that was saved goes on bit for bit", "[low_rank]") 
                                  random_gradient(list.numel(), 50 + step)};
     };
     for (int step = 0; step < 4; ++step) world.use(gradients(step));
-    for (int r = 0; r < 2; ++r) other.ranks[r]->restore(copy_of(world.ranks[r]->state()));
+    for (int r = 0; r < 2; ++r) restore(world.ranks[r]->state(), *other.ranks[r]);
     for (int step = 4; step < 8; ++step)
       CHECK(to_host(other.use(gradients(step))[0]) == to_host(world.use(gradients(step))[0]));
   }
-  FactorWorld world(1, low_rank_spec(3), list), higher(1, low_rank_spec(4), list);
-  CHECK_THROWS_WITH(world.ranks[0]->restore(higher.ranks[0]->state()),
-                    Contains("low rank: expected a residual"));
 }
 
 TEST_CASE("low rank: zeros and constants", "[low_rank]") {
@@ -289,7 +284,7 @@ TEST_CASE("low rank: NaN and infinity are reported by name", "[low_rank]") {
     }
 }
 
-TEST_CASE("low rank: memory between uses, and what is refused", "[low_rank]") {
+TEST_CASE("low rank: memory between uses", "[low_rank]") {
   ParameterList list = mixed();
   DevicePtr device = cpu_device();
   FactorWorld world(1, low_rank_spec(4), list, device);
@@ -297,10 +292,6 @@ TEST_CASE("low rank: memory between uses, and what is refused", "[low_rank]") {
   CHECK(device->meter().live(Category::communication) == kept);
   world.use({random_gradient(list.numel(), 1, device)});
   CHECK(device->meter().live(Category::communication) == kept);
-  Tensor narrow = zeros({list.numel()}, DType::bf16, device);
-  CHECK_THROWS_WITH(world.ranks[0]->first_factors(narrow, 1), Contains("expected a gradient f32"));
-  CHECK_THROWS_WITH(world.ranks[0]->first_factors(zeros({3}, DType::f32, device), 1),
-                    Contains("got f32 (3)"));
   CHECK_THROWS_WITH(make_low_rank({}, list, 1, device), Contains("expected the codec lowrank"));
 }
 

@@ -34,6 +34,13 @@ inline FactorState copy_of(const FactorState& state) {
   return {copy_of(state.residual), copy_of(state.factors), state.uses};
 }
 
+/// Gives a codec the values of a state.
+inline void restore(const FactorState& state, LowRank& low_rank) {
+  state.residual.backend().copy(state.residual, low_rank.state().residual);
+  state.factors.backend().copy(state.factors, low_rank.state().factors);
+  low_rank.state().uses = state.uses;
+}
+
 /// Elements that a rank gives to the two sums of a use. No second sum where `second` is 0.
 struct FactorCounts {
   std::int64_t first = 0, second = 0;
