@@ -199,24 +199,19 @@ void raise_eager_limits() {
 /// MPI_Init waits for all ranks of a job and has no deadline of its own. A watch that lives for
 /// `seconds` prints the reason to stderr and ends the process with status 1. mpirun then ends
 /// the other ranks.
-class JoinWatch {
- public:
-  explicit JoinWatch(double seconds)
-      : thread_([seconds](const std::stop_token& joined) {
-          std::mutex mutex;
-          std::unique_lock lock(mutex);
-          std::condition_variable_any over;
-          over.wait_for(lock, joined, std::chrono::duration<double>(seconds), [] { return false; });
-          if (joined.stop_requested()) return;
-          std::cerr << autograd::text(
-              "waited ", seconds, " s for the other ranks to join (MPI_Init): one of them has not ",
-              "started, or the hosts can't reach each other; see what mpirun says\n");
-          std::_Exit(EXIT_FAILURE);
-        }) {}
-
- private:
-  std::jthread thread_;
-};
+std::jthread watch_join(double seconds) {
+  return std::jthread([seconds](const std::stop_token& joined) {
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    std::condition_variable_any over;
+    over.wait_for(lock, joined, std::chrono::duration<double>(seconds), [] { return false; });
+    if (joined.stop_requested()) return;
+    std::cerr << text(
+        "waited ", seconds, " s for the other ranks to join (MPI_Init): one of them ",
+        "has not started, or the hosts can't reach each other; see what mpirun says\n");
+    std::_Exit(EXIT_FAILURE);
+  });
+}
 
 MPI_Comm join(double seconds) {
   int ready = 0, provided = 0, size = 0;
@@ -225,7 +220,7 @@ MPI_Comm join(double seconds) {
   std::optional<RankEnvironment> launched = rank_environment();
   raise_eager_limits();
   {
-    const JoinWatch watch(seconds);
+    const std::jthread watch = watch_join(seconds);
     check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided),
               "MPI_Init_thread");
   }
