@@ -87,17 +87,8 @@ PretendedNetwork::PretendedNetwork(const Topology& topology, bool shared, Now no
            "process");
 }
 
-PretendedNetwork::~PretendedNetwork() = default;
-
 std::unique_ptr<Transport> PretendedNetwork::around(Transport& inner) {
   return std::make_unique<Seat>(*this, inner);
-}
-
-PretendedNetwork::Now PretendedNetwork::steady_now() {
-  return [] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-        .count();
-  };
 }
 
 void PretendedNetwork::post(const Place& place, std::int64_t bytes) {

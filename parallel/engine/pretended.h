@@ -25,16 +25,16 @@ class PretendedNetwork {
   using Now = std::function<double()>;  ///< seconds since any moment
   /// `shared`: all ranks use this object. Else messages of different pairs of ranks must not wait
   /// for each other: what other processes send is not known here.
-  PretendedNetwork(const Topology& topology, bool shared, Now now = steady_now());
-  ~PretendedNetwork();
+  PretendedNetwork(
+      const Topology& topology, bool shared, Now now = [] {
+        return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+            .count();
+      });
   PretendedNetwork(const PretendedNetwork&) = delete;
   PretendedNetwork& operator=(const PretendedNetwork&) = delete;
 
   /// A rank's transport over these links. `inner` and the network must outlive it.
   std::unique_ptr<Transport> around(Transport& inner);
-
-  /// The machine's clock.
-  static Now steady_now();
 
  private:
   /// One message: its line, and its number there. In many processes, one end of it.
