@@ -8,7 +8,6 @@
 #include "examples/programs/run_folder.h"
 #include "nn/checkpoint/checkpoint.h"
 #include "parallel/session/agreement.h"
-#include "parallel/transports/threads_transport.h"
 
 namespace {
 
@@ -67,13 +66,10 @@ struct RemoveEmpty {
 
 /// Starts the run, and holds its folder meanwhile.
 int launch(const LaunchOptions& options, const Words& words) {
-  constexpr double seconds = 10;
   const RemoveEmpty afterwards{options.out};
-  plangrad::parallel::ThreadsWorld alone(1);
-  const auto claim = usage([&] {
+  const auto lock = usage([&] {
     check_folder(options, words);
-    return std::make_unique<plangrad::parallel::FolderClaim>(alone.transport(0), options.out,
-                                                             seconds);
+    return std::make_unique<plangrad::parallel::FolderLock>(options.out);
   });
   return usage([&] { return std::make_unique<Launcher>(options, words); })->run();
 }

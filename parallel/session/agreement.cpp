@@ -198,12 +198,11 @@ FolderLock::~FolderLock() {
 
 bool FolderLock::is_here() const { return is_named(file_, path_); }
 
-FolderClaim::FolderClaim(Transport& transport, const fs::path& out, double timeout,
-                         std::shared_ptr<FolderLock> lock)
-    : lock_(std::move(lock)) {
-  if (transport.rank() == 0 && !lock_) lock_ = std::make_shared<FolderLock>(out);
-  if (transport.size() == 1) return;
-  const std::string owner = broadcast_bytes(transport, lock_ ? lock_->owner() : "", timeout);
+std::shared_ptr<FolderLock> claim_folder(Transport& transport, const fs::path& out, double timeout,
+                                         std::shared_ptr<FolderLock> lock) {
+  if (transport.rank() == 0 && !lock) lock = std::make_shared<FolderLock>(out);
+  if (transport.size() == 1) return lock;
+  const std::string owner = broadcast_bytes(transport, lock ? lock->owner() : "", timeout);
   const fs::path path = out / lock_name;
   std::error_code ignored;
   const json seen{{"found", fs::exists(path, ignored) && owner_of(path) == owner},
@@ -219,6 +218,7 @@ FolderClaim::FolderClaim(Transport& transport, const fs::path& out, double timeo
              place(seen), ", the folder of rank 0: no checkpoint could be read again; name a ",
              "folder that all hosts share with --out");
   }
+  return lock;
 }
 
 }  // namespace plangrad::parallel

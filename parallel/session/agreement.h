@@ -70,22 +70,13 @@ class FolderLock {
   std::vector<std::filesystem::path> made_;
 };
 
-/// A session's right to its output folder: no other run writes to it meanwhile, and all ranks see
-/// the same folder.
-class FolderClaim {
- public:
-  /// Rank 0 locks the folder, and the others look for its lock. All ranks call it together, with
-  /// their own --out.
-  ///   lock: rank 0's, if it has locked the folder already
-  /// throws: Error as FolderLock; or if a rank does not find rank 0's lock in its own folder
-  FolderClaim(Transport& transport, const std::filesystem::path& out, double timeout,
-              std::shared_ptr<FolderLock> lock = nullptr);
-
-  /// Rank 0: whether the folder is still there, under its name.
-  bool is_here() const { return lock_->is_here(); }
-
- private:
-  std::shared_ptr<FolderLock> lock_;  // null on the others
-};
+/// Claims a session's output folder: no other run writes to it meanwhile, and all ranks see the
+/// same folder. Rank 0 locks it and returns the lock; the others look for that, and return null.
+/// All ranks call it together, with their own --out.
+///   lock: rank 0's, if it has locked the folder already
+/// throws: Error as FolderLock; or if a rank does not find rank 0's lock in its own folder
+std::shared_ptr<FolderLock> claim_folder(Transport& transport, const std::filesystem::path& out,
+                                         double timeout,
+                                         std::shared_ptr<FolderLock> lock = nullptr);
 
 }  // namespace plangrad::parallel

@@ -26,14 +26,14 @@ nn::WriteFile StateWriter::taker() {
 std::vector<nn::CheckpointFile> StateWriter::start(std::filesystem::path folder,
                                                    nn::SaveMark mark) {
   std::vector<nn::CheckpointFile> files;
-  std::vector<Taken> all = std::exchange(taken_, {});
-  for (const Taken& file : all)
+  std::vector<StagePart> all = std::exchange(taken_, {});
+  for (const StagePart& file : all)
     files.push_back(
         describe_checkpoint_file(folder, file.stem, mark, file.parameters, file.buffers));
   written_ = std::async(std::launch::async, [taken = std::move(all), folder, mark] {
     std::vector<nn::CheckpointFile> written;
     const nn::WriteFile write_file = nn::write_at_once(folder, mark, written);
-    for (const Taken& file : taken) write_file(file.stem, file.parameters, file.buffers);
+    for (const StagePart& file : taken) write_file(file.stem, file.parameters, file.buffers);
     return written;
   });
   return files;

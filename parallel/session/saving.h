@@ -98,12 +98,7 @@ class StateWriter {
   std::vector<nn::CheckpointFile> finish();
 
  private:
-  struct Taken {
-    std::string stem;
-    nn::ParameterList parameters;
-    nn::FlatBuffers buffers;
-  };
-  std::vector<Taken> taken_;
+  std::vector<StagePart> taken_;                          // all of them whole
   std::future<std::vector<nn::CheckpointFile>> written_;  // its destructor waits
 };
 

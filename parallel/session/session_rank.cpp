@@ -79,7 +79,7 @@ SessionRank::SessionRank(const Training& training, Transport& transport, const D
   begin();
   check_first_weights(engine_, steps_);
   if (settings.resumed) settings.resumed->close();  // all ranks have begun
-  claim_.emplace(transport, settings.out, settings.engine.timeout, settings.lock);
+  claim_ = claim_folder(transport, settings.out, settings.engine.timeout, settings.lock);
   run_id_ = common_run_id(transport, run_id_, settings.engine.timeout);
 }
 

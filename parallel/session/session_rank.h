@@ -145,7 +145,7 @@ class SessionRank {
 
   const SessionSettings settings_;
   Engine engine_;
-  std::optional<FolderClaim> claim_;  // outlives the observers, whose files lie there
+  std::shared_ptr<FolderLock> claim_;  // on rank 0; outlives the observers, whose files lie there
   Observers observers_;
   RunData& data_;
   int first_ = 0, steps_ = 0;

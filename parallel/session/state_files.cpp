@@ -5,8 +5,6 @@
 // "factors/wte.weight". Chapters 07, 09, 10 and 11.
 #include "parallel/session/saving.h"
 
-#include "parallel/codecs/codec.h"
-
 #include "parallel/transports/launch.h"
 
 namespace plangrad::parallel {

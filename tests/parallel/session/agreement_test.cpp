@@ -86,10 +86,9 @@ TEST_CASE("the run's id is the same from its first session to its last", "[sessi
 
 TEST_CASE("one run at a time writes to a folder", "[session]") {
   const RunFolder folder;
-  ThreadsWorld one(1), two(1);
   {
-    const FolderClaim first(one.transport(0), folder.path, 1);
-    CHECK_THROWS_WITH(FolderClaim(two.transport(0), folder.path, 1),
+    const FolderLock first(folder.path);
+    CHECK_THROWS_WITH(FolderLock(folder.path),
                       Contains("another run writes to " + folder.path + ": process ") &&
                           Contains(" on ") && Contains("choose another folder with --out"));
     CHECK_FALSE(is_abandoned(folder.path));  // its process lives
@@ -97,11 +96,11 @@ TEST_CASE("one run at a time writes to a folder", "[session]") {
   CHECK_FALSE(fs::exists(folder / "plangrad.lock"));
   CHECK_FALSE(is_abandoned(folder.path));  // the claim ended in order
   fs::create_symlink("/dev/null", folder / "plangrad.lock");
-  CHECK_THROWS_WITH(FolderClaim(two.transport(0), folder.path, 1), Contains("lock is a link, "));
+  CHECK_THROWS_WITH(FolderLock(folder.path), Contains("lock is a link, "));
   fs::remove(folder / "plangrad.lock");
   std::ofstream(folder / "plangrad.lock") << "process 1 on a host that was killed\n";
   CHECK(is_abandoned(folder.path));
-  CHECK_NOTHROW(FolderClaim(two.transport(0), folder.path, 1));
+  CHECK_NOTHROW(FolderLock(folder.path));
 }
 
 TEST_CASE("a link in the place of a run's files is not followed", "[session]") {
@@ -117,7 +116,6 @@ TEST_CASE("a link in the place of a run's files is not followed", "[session]") {
   const RunFolder other;
   fs::create_directories(other.path);
   fs::create_symlink(folder / "checkpoint", other / "checkpoint");
-  ThreadsWorld alone(1);
-  CHECK_THROWS_WITH(FolderClaim(alone.transport(0), other.path, 1),
+  CHECK_THROWS_WITH(FolderLock(other.path),
                     Contains("checkpoint is a link: another run may save to what it names"));
 }
