@@ -2,9 +2,7 @@
 // that all have the same masks, also if their numbers differ. Chapter 11.
 #include "sparse/prune_run.h"
 
-#include "parallel/plan/lifetimes.h"
 #include "parallel/session/session_rank.h"
-#include "parallel/transports/launch.h"
 #include "sparse/samo.h"
 
 namespace plangrad::sparse {
@@ -72,10 +70,6 @@ int lottery_rounds(double fraction) {
       1, static_cast<int>(std::ceil(std::log(1 - fraction) / std::log(left_by_a_round) - 1e-9)));
 }
 
-void PruneRun::check(const ParameterList& whole) const {
-  if (settings_.sparse) check_sparse(whole, settings_.all);
-}
-
 int PruneRun::next_pruning(int steps) const {
   const std::string& method = settings_.method;
   const int after = settings_.after, every = settings_.every;
@@ -100,12 +94,6 @@ double PruneRun::fraction_at(int steps) const {
 }
 
 json PruneRun::maybe_prune(Engine& engine, const Plan& like, int steps) {
-  json found = find(engine, like, steps);
-  looked_ = steps;
-  return found;
-}
-
-json PruneRun::find(Engine& engine, const Plan& like, int steps) {
   const bool lottery = settings_.method == "lottery";
   if (lottery && steps <= settings_.after) {
     for (auto& [stage, store] : engine.stores()) store.remember();
@@ -149,7 +137,8 @@ void PruneRun::set_form(Engine& engine, const Plan& like, Masks all) {
                                             : form_of<MaskedForm>(masks));
 }
 
-void PruneRun::resume(const Checkpoint& checkpoint, Engine& engine, const Plan& like) {
+void PruneRun::resume(const Checkpoint& checkpoint, SessionRank& rank) {
+  Engine& engine = rank.engine();
   Masks masks;
   elements_ = 0;
   looked_ = static_cast<int>(checkpoint.step());
@@ -163,7 +152,8 @@ void PruneRun::resume(const Checkpoint& checkpoint, Engine& engine, const Plan& 
         read_draws(checkpoint, engine.training().whole, settings_.fraction, engine.device());
   if (masks.empty()) return;
   found_ = true;
-  set_form(engine, like, std::move(masks));
+  set_form(engine, rank.like()->plan(), std::move(masks));
+  rank.form_changed();
 }
 
 std::string PruneRun::lacks(int updates) const {
@@ -172,8 +162,8 @@ std::string PruneRun::lacks(int updates) const {
   return next <= updates ? text("its weights were to be pruned after update ", next) : "";
 }
 
-void PruneRun::write(Engine& engine, const Plan& plan, const WriteFile& write_file) {
-  if (!found_) write_draws(engine, plan, bird_.draws, write_file);
+void PruneRun::save(Saving& saving) {
+  if (!found_) write_draws(saving.rank.engine(), saving.plan, bird_.draws, saving.write_file);
 }
 
 json PruneRun::summary() const {
@@ -189,17 +179,9 @@ json PruneRun::summary() const {
           {"layers", kept_}};
 }
 
-// ---- as an observer ----
-
-void PruneRun::resume(const Checkpoint& checkpoint, SessionRank& rank) {
-  resume(checkpoint, rank.engine(), rank.like()->plan());
-  if (!summary().is_null()) rank.form_changed();
-}
-
-void PruneRun::save(Saving& saving) { write(saving.rank.engine(), saving.plan, saving.write_file); }
-
 std::string PruneRun::carry_out(SessionRank& rank, const Nothing&) {
   const json found = maybe_prune(rank.engine(), rank.plan_at_work(), rank.steps());
+  looked_ = rank.steps();
   if (found.contains("pruned")) rank.form_changed();
   return found.dump();
 }

@@ -39,12 +39,8 @@ class PruneRun : public AskingObserver<Nothing, std::string> {
   explicit PruneRun(const PruneSettings& settings) : settings_(settings) {}
 
   static constexpr int never = Border::never;
-  void check(const ParameterList& whole) const;
   int next_pruning(int steps) const;
   nlohmann::json maybe_prune(Engine& engine, const Plan& like, int steps);
-  void resume(const Checkpoint& checkpoint, Engine& engine, const Plan& like);
-  void write(Engine& engine, const Plan& plan, const WriteFile& write_file);
-  nlohmann::json summary() const;
 
   const char* name() const override { return "pruning"; }
   void resume(const Checkpoint& checkpoint, SessionRank& rank) override;
@@ -57,7 +53,7 @@ class PruneRun : public AskingObserver<Nothing, std::string> {
  private:
   std::string carry_out(SessionRank& rank, const Nothing&) override;
   void prune_all_ranks(Lead& lead);
-  nlohmann::json find(Engine& engine, const Plan& like, int steps);
+  nlohmann::json summary() const;
   double fraction_at(int steps) const;
   nlohmann::json prune(Engine& engine, const Plan& like, const Masks& own);
   void set_form(Engine& engine, const Plan& like, Masks all);

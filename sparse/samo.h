@@ -18,8 +18,8 @@ using namespace autograd;
 
 /// Makes a pattern of the elements at these indices into the flattened matrix. Values in the order
 /// of the indices are in the pattern's order.
-/// shapes: index (elements), i32 -> a pattern (rows,columns)
-/// throws: Error if the indices do not ascend, or if one lies outside the matrix
+/// shapes: index (elements), i32, ascending within the matrix (check_index) -> a pattern
+///         (rows,columns)
 SparsePattern pattern_of(const Tensor& index, std::int64_t rows, std::int64_t columns);
 
 /// Makes the pattern of the transposed matrix, for use with the values of `pattern`.

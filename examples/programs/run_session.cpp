@@ -21,6 +21,7 @@
 #include "parallel/transports/launch.h"
 #include "parallel/transports/mpi_transport.h"
 #include "parallel/transports/threads_transport.h"
+#include "sparse/samo.h"
 
 namespace plangrad::examples {
 
@@ -60,8 +61,7 @@ RunSettings session_settings(const RunFlags& run, const RunLayout& layout, const
   if (pretended.computes() || pretended.links())
     observed.pretended = std::make_shared<Pretended>(pretended);
   settings.reported_steps = layout.reported_steps();
-  if (run.prune.given())
-    sparse::PruneRun(run.prune.settings(run.steps, run.seed)).check(training.whole);
+  if (run.prune.given() && run.prune.sparse) sparse::check_sparse(training.whole, run.prune.all);
   config["flags"] = layout.flags();
   observed.config = settings.run = config;
   observed.config["reduction"] = layout.reduction();  // chosen, if the flag says auto
