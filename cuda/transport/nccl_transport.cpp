@@ -4,8 +4,6 @@
 
 #include <fmt/ranges.h>
 
-#include "parallel/transports/launch.h"
-
 namespace plangrad::cuda {
 
 namespace {

@@ -8,7 +8,6 @@
 #include "autograd/tensor.h"
 #include "cuda/transport/nccl_comm.h"
 #include "cuda/transport/staged_transport.h"
-#include "parallel/transports/transport.h"
 
 namespace plangrad::cuda {
 

@@ -132,7 +132,8 @@ class StagedReceive : public StagedRequest {
 }  // namespace
 
 StagedTransport::StagedTransport(Transport& inner, CudaBackend& backend)
-    : inner_(inner), backend_((backend.use(), backend)) {}  // current before streams are made
+    : TransportAround(inner),
+      backend_((backend.use(), backend)) {}  // current before streams are made
 
 bool StagedTransport::is_on_device(const Message& message) const {
   parallel::check_message(*this, message);

@@ -19,7 +19,7 @@
 #include <exception>
 
 #include "cuda/backend/cuda_backend.h"
-#include "parallel/transports/transport.h"
+#include "parallel/transports/launch.h"
 
 namespace plangrad::cuda {
 
@@ -47,26 +47,16 @@ struct PinnedPool {
 /// memory each arrive in their order, but not in one common order. A stream of its own copies a
 /// send to the host, where it then begins to travel; another stream copies a message that has
 /// arrived to the device.
-class StagedTransport : public Transport {
+class StagedTransport : public parallel::TransportAround {
  public:
   /// The arguments must outlive it. Makes the backend's device current.
   StagedTransport(Transport& inner, CudaBackend& backend);
-
-  int rank() const override { return inner_.rank(); }
-  int size() const override { return inner_.size(); }
-  const char* name() const override { return inner_.name(); }
 
   std::unique_ptr<Request> send(const Message& message) override;
   std::unique_ptr<Request> receive(const Message& message) override;
 
   /// Sleeps briefly while device messages are in flight: nothing signals that the device is done.
   void wait(double seconds) override;
-  void wake() override { inner_.wake(); }
-  void publish(parallel::Position position) override { inner_.publish(position); }
-  parallel::Position position(int rank) const override { return inner_.position(rank); }
-  double silence(int rank) const override { return inner_.silence(rank); }
-  void fail(const std::string& what) override { inner_.fail(what); }
-  std::optional<parallel::Failure> failure() override { return inner_.failure(); }
 
   Transport& inner() const { return inner_; }
   CudaBackend& backend() const { return backend_; }
@@ -83,7 +73,6 @@ class StagedTransport : public Transport {
  private:
   friend class DeviceRequest;
 
-  Transport& inner_;
   CudaBackend& backend_;
   PinnedPool pool_;
   Stream to_host_{Stream::urgent}, to_device_{Stream::urgent};

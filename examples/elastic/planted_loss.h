@@ -14,30 +14,21 @@ using namespace plangrad::parallel;
 
 /// Passes everything on to another transport until the rank is lost, which then ends in its next
 /// cell.
-class PlantedLoss : public Transport {
+class PlantedLoss : public TransportAround {
  public:
   /// `inner` must outlive it. `whole_process`: the rank is a process, which kills itself.
   PlantedLoss(Transport& inner, bool whole_process)
-      : inner_(inner), whole_process_(whole_process) {}
+      : TransportAround(inner), whole_process_(whole_process) {}
 
   /// Loses the rank as soon as it says where it is in its row.
   void lose() { due_ = true; }
 
-  int rank() const override { return inner_.rank(); }
-  int size() const override { return inner_.size(); }
-  const char* name() const override { return inner_.name(); }
-  std::unique_ptr<Request> send(const Message& message) override { return inner_.send(message); }
-  std::unique_ptr<Request> receive(const Message& message) override {
-    return inner_.receive(message);
-  }
   std::unique_ptr<Request> together(Joint what, const std::vector<int>& ranks, int channel,
                                     const autograd::Tensor& x) override {
     return inner_.together(what, ranks, channel, x);
   }
   std::int64_t piece_bytes() const override { return inner_.piece_bytes(); }
   void prepare(const Connections& connections) override { inner_.prepare(connections); }
-  void wait(double seconds) override { inner_.wait(seconds); }
-  void wake() override { inner_.wake(); }
   /// A thread can't be killed, so its rank throws; a process can.
   /// throws: RankLost, once, if the rank is lost
   void publish(Position position) override {
@@ -47,13 +38,8 @@ class PlantedLoss : public Transport {
     }
     inner_.publish(position);
   }
-  Position position(int rank) const override { return inner_.position(rank); }
-  double silence(int rank) const override { return inner_.silence(rank); }
-  void fail(const std::string& what) override { inner_.fail(what); }
-  std::optional<Failure> failure() override { return inner_.failure(); }
 
  private:
-  Transport& inner_;
   const bool whole_process_;
   std::atomic<bool> due_ = false;
 };

@@ -3,6 +3,8 @@
 // anywhere, after which those that remain are faster. Chapter 04.
 #include "parallel/engine/pretended.h"
 
+#include "parallel/transports/launch.h"
+
 namespace plangrad::parallel {
 
 /// One end of a message, held back.
@@ -34,13 +36,9 @@ class PretendedNetwork::Held : public Request {
 
 /// A rank's transport. Its thread alone touches `posted_`; what any thread may call
 /// goes straight to the inner transport.
-class PretendedNetwork::Seat : public Transport {
+class PretendedNetwork::Seat : public TransportAround {
  public:
-  Seat(PretendedNetwork& network, Transport& inner) : network_(network), inner_(inner) {}
-
-  int rank() const override { return inner_.rank(); }
-  int size() const override { return inner_.size(); }
-  const char* name() const override { return inner_.name(); }
+  Seat(PretendedNetwork& network, Transport& inner) : TransportAround(inner), network_(network) {}
 
   std::unique_ptr<Request> send(const Message& message) override {
     return hold(message, true, &Transport::send);
@@ -53,13 +51,6 @@ class PretendedNetwork::Seat : public Transport {
     if (const double most = network_.wait_of(rank()); most > 0)
       inner_.wait(std::min(seconds, most));
   }
-  void wake() override { inner_.wake(); }
-
-  void publish(Position position) override { inner_.publish(position); }
-  Position position(int rank) const override { return inner_.position(rank); }
-  double silence(int rank) const override { return inner_.silence(rank); }
-  void fail(const std::string& what) override { inner_.fail(what); }
-  std::optional<Failure> failure() override { return inner_.failure(); }
 
  private:
   using Begin = std::unique_ptr<Request> (Transport::*)(const Message&);
@@ -76,7 +67,6 @@ class PretendedNetwork::Seat : public Transport {
   }
 
   PretendedNetwork& network_;
-  Transport& inner_;
   std::map<std::tuple<int, int, bool>, std::int64_t> posted_;  // by peer, channel and direction
 };
 

@@ -2,6 +2,7 @@
 // how a process joins the ranks of its job: what mpirun, srun or torchrun tell one of several (a
 // program that ignored it would train the same model in every process), and which ranks share a
 // host.
+// TransportAround: the base of transports that change some calls of another one.
 // Not here: talking to the others (mpi_transport), and plans (engine). Chapters 04 and 10.
 #pragma once
 
@@ -93,6 +94,32 @@ std::vector<std::string> gather_bytes(Transport& transport, std::string bytes, d
 std::string broadcast_bytes(Transport& transport, std::string bytes, double timeout);
 /// Returns the bytes of all ranks, in rank order, on every rank.
 std::vector<std::string> all_gather_bytes(Transport& transport, std::string bytes, double timeout);
+
+// ---- around another transport ----
+
+/// Passes on to another transport what every transport has. Its own collectives and the size of
+/// pieces stay behind: they may not suit what a derived class makes of messages.
+class TransportAround : public Transport {
+ public:
+  /// `inner` must outlive it.
+  explicit TransportAround(Transport& inner) : inner_(inner) {}
+
+  int rank() const override { return inner_.rank(); }
+  int size() const override { return inner_.size(); }
+  const char* name() const override { return inner_.name(); }
+  std::unique_ptr<Request> send(const Message& x) override { return inner_.send(x); }
+  std::unique_ptr<Request> receive(const Message& x) override { return inner_.receive(x); }
+  void wait(double seconds) override { inner_.wait(seconds); }
+  void wake() override { inner_.wake(); }
+  void publish(Position position) override { inner_.publish(position); }
+  Position position(int rank) const override { return inner_.position(rank); }
+  double silence(int rank) const override { return inner_.silence(rank); }
+  void fail(const std::string& what) override { inner_.fail(what); }
+  std::optional<Failure> failure() override { return inner_.failure(); }
+
+ protected:
+  Transport& inner_;
+};
 
 // ---- processes and hosts ----
 
