@@ -115,14 +115,6 @@ struct CodecEntry : CodecKind {
 inline constexpr CodecNumber period_number{"PERIOD", &CodecSpec::period, "the period",
                                            "use 1 or more"};
 
-/// The number BUCKET: elements that share their extreme levels.
-inline constexpr CodecNumber bucket_number{"BUCKET", &CodecSpec::bucket, "the bucket",
-                                           "use 1 element or more, such as 1024"};
-
-/// An entry whose messages hold 2 levels per bucket, then count BITS bits in 8-byte words. One with
-/// a rule for the bits of each layer is a codec of its own.
-CodecEntry quantizer(CodecKind kind);
-
 /// Makes a `Made` from its constructor's arguments; an entry points to it. In a browser, plans are
 /// checked but nothing is encoded, and so tensors are left out.
 template <class Base, class Made, class... With>

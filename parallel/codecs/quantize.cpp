@@ -24,8 +24,11 @@ class Quantized : public Codec {
   Quantizer how() const { return {spec_.bits, spec_.bucket, spec_.stochastic}; }
 };
 
-}  // namespace
+/// The number BUCKET: elements that share their extreme levels.
+constexpr CodecNumber bucket_number{"BUCKET", &CodecSpec::bucket, "the bucket",
+                                    "use 1 element or more, such as 1024"};
 
+/// An entry whose messages hold 2 levels per bucket, then count BITS bits in 8-byte words.
 CodecEntry quantizer(CodecKind kind) {
   kind.encoded_bytes = [](const CodecSpec& spec, std::int64_t count, std::int64_t element) {
     const std::int64_t buckets = (count + spec.bucket - 1) / spec.bucket;
@@ -33,6 +36,8 @@ CodecEntry quantizer(CodecKind kind) {
   };
   return {kind, made<Codec, Quantized>};
 }
+
+}  // namespace
 
 // [snippet entry]
 CodecEntry quantize_codec() {
