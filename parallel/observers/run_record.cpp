@@ -3,6 +3,8 @@
 // Chapter 06.
 #include "parallel/observers/run_record.h"
 
+#include <fmt/chrono.h>
+
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/version.h"
 #include "parallel/drawing/draw.h"
@@ -19,12 +21,7 @@ Summing sums_of(Lead& lead) {
 }
 
 std::string date_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char words[64];
-  std::strftime(words, sizeof words, "%Y-%m-%d %H:%M:%S UTC", &parts);
-  return words;
+  return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(std::time(nullptr)));
 }
 
 namespace {
