@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "autograd/formulas.h"
+#include "parallel/plan/lifetimes.h"
 #include "parallel/transports/launch.h"
 #include "parallel/transports/pack.h"
 

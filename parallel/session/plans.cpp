@@ -2,6 +2,8 @@
 // tail, and of any number of bodies: borders must lie where such plans can end. Chapter 05.
 #include "parallel/session/session.h"
 
+#include "parallel/plan/plan.h"
+
 namespace plangrad::parallel {
 
 bool Lengths::makes(int steps) const {

@@ -5,6 +5,7 @@
 // "factors/wte.weight". Chapters 07, 09, 10 and 11.
 #include "parallel/session/saving.h"
 
+#include "parallel/codecs/codec.h"
 #include "parallel/transports/launch.h"
 
 namespace plangrad::parallel {
@@ -19,12 +20,10 @@ Tensor whole_buffer(const ParameterList& parameters, DType dtype, const DevicePt
   return empty({parameters.numel()}, dtype, device, Category::communication);
 }
 
-using State = std::map<std::int64_t, std::vector<double>>;  // in JSON a list of pairs
-
 /// What a checkpoint's JSON says of its codec; no numbers if it had none. The file may be damaged.
 struct SavedCodec {
   struct Numbers {
-    std::map<std::string, State> thresholds;
+    std::map<std::string, CodecMemory> thresholds;  // in JSON lists of pairs
     std::int64_t uses = 0;
   };
 
@@ -42,7 +41,7 @@ struct SavedCodec {
     ranks = static_cast<int>(whole_number(layout.at("ranks")));
     per_step = layout.at("per_step");
     for (const json& each : saved.at("numbers"))
-      numbers.push_back({each.at("thresholds").get<std::map<std::string, State>>(),
+      numbers.push_back({each.at("thresholds").get<std::map<std::string, CodecMemory>>(),
                          whole_number(each.at("uses"))});
     PG_CHECK(ranks >= 1 && ranks == static_cast<int>(numbers.size()) && per_step >= 1,
              "the checkpoint is damaged: it has a codec's numbers of ", numbers.size(),
@@ -306,7 +305,7 @@ void read_codec_state(const Checkpoint& checkpoint, Engine& engine, const Plan& 
   auto& thresholds = saved.numbers[engine.transport().rank()].thresholds;  // ranks are as many
   auto of = [&](const std::string& key) {
     const auto found = thresholds.find(key);
-    return found == thresholds.end() ? State() : found->second;
+    return found == thresholds.end() ? CodecMemory() : found->second;
   };
   for (auto& [stage, codec] : engine.codecs()) codec.restore(of(std::to_string(stage)));
   if (engine.channel()) engine.channel()->restore(of("channel"));
