@@ -50,10 +50,8 @@ Round scatter_and_reduce(int r, int n) {
 // [snippet direct]
 /// r sends all its values to every other member, and adds up what arrives as above.
 Round send_and_reduce(int r, int n) {
-  Round round;
-  for (int k = 1; k < n; ++k) round.push_back({send, modulo(r + k, n), 0});
-  for (int peer = 0; peer < n; ++peer)
-    if (peer != r) round.push_back({peer < r - 1 ? carry : add, peer, 0});
+  Round round = scatter_and_reduce(r, n);
+  for (Exchange& exchange : round) exchange.chunk = 0;
   return round;
 }
 // [end snippet]

@@ -34,15 +34,21 @@ void CollectiveRun::set_order() {
   std::vector<int> order(parts_.size()), sends;  // pieces of the same values, as in the list
   std::iota(order.begin(), order.end(), 0);
   std::ranges::sort(order, {}, [this](int i) { return std::pair(parts_[i].range.begin, i); });
-  for (std::size_t k = 0; k < order.size(); ++k) {
-    const bool same = k > 0 && parts_[order[k]].range.begin == parts_[order[k - 1]].range.begin;
-    if (!same) sends.clear();
-    Part& part = parts_[order[k]];
-    if (same) part.changed_by = last_change(order[k - 1]);
-    if (part.action == send)
-      sends.push_back(order[k]);
-    else
-      hold_back(order[k], sends);
+  int changed_by = -1;  // the last part so far that changes these values
+  std::int64_t begin = -1;
+  for (int i : order) {
+    Part& part = parts_[i];
+    if (std::exchange(begin, part.range.begin) != part.range.begin) {
+      sends.clear();
+      changed_by = -1;
+    }
+    part.changed_by = changed_by;
+    if (part.action == send) {
+      sends.push_back(i);
+    } else {
+      hold_back(i, sends);
+      changed_by = i;
+    }
   }
   std::vector<int> from;
   for (int i = 0; i < static_cast<int>(parts_.size()); ++i) {
@@ -52,11 +58,6 @@ void CollectiveRun::set_order() {
       from.push_back(parts_[i].peer);
   }
   receives_.most = pieces_in_flight * from.size();
-}
-
-/// The part that changes the values last, up to part i of these values.
-int CollectiveRun::last_change(int i) const {
-  return parts_[i].action == send ? parts_[i].changed_by : i;
 }
 
 /// Lets a receive wait for the earlier sends of its values that no other receive waits for.
@@ -84,11 +85,6 @@ bool CollectiveRun::may_begin(const Part& part) const {
   return part.sends_before == 0 && (part.changed_by < 0 || parts_[part.changed_by].over);
 }
 
-/// Values may arrive while the values to which they will be added are still being sent.
-bool CollectiveRun::may_take(const Underway& arriving) const {
-  return arriving.request->done() && may_begin(parts_[arriving.part]);
-}
-
 bool CollectiveRun::post(Way& way, Transport& transport) {
   bool moved = false;
   for (; way.next < way.parts.size() && way.underway.size() < way.most; ++way.next) {
@@ -105,11 +101,14 @@ bool CollectiveRun::post(Way& way, Transport& transport) {
   return moved;
 }
 
+/// Values may arrive while the values to which they will be added are still being sent.
 bool CollectiveRun::take_arrived() {
   bool moved = false;
   auto& arriving = receives_.underway;
-  for (; !arriving.empty() && may_take(arriving.front()); arriving.erase(arriving.begin())) {
+  while (!arriving.empty() && arriving.front().request->done() &&
+         may_begin(parts_[arriving.front().part])) {
     take(arriving.front());
+    arriving.erase(arriving.begin());
     moved = true;
   }
   return moved;

@@ -96,10 +96,8 @@ class CollectiveRun : public GroupRun {
   };
 
   void set_order();
-  int last_change(int part) const;
   void hold_back(int receive, const std::vector<int>& sends);
   bool may_begin(const Part& part) const;
-  bool may_take(const Underway& arriving) const;
   bool post(Way& way, Transport& transport);
   bool take_arrived();
   void take(const Underway& arrived);
