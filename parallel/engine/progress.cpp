@@ -15,17 +15,25 @@ Map take_below(Map& from, int end) {
   return taken;
 }
 
-/// Moves one message after another, of which each is begun when the one before is done.
-template <class Begin>
-MessageLane::Task two_messages(Begin begin) {
+/// Sends or receives the length of a message, and then its bytes.
+MessageLane::Task two_messages(int peer, bool sends, std::shared_ptr<std::string> bytes) {
   struct State {
-    Begin begin;
+    std::shared_ptr<std::string> bytes;
+    std::int64_t length;
     int moved = 0;
-    std::unique_ptr<Request> request = nullptr;  // destroyed before `begin`, which holds the memory
+    std::unique_ptr<Request> request = nullptr;  // destroyed before the memory
   };
-  return [state = std::make_shared<State>(std::move(begin))](Transport& transport) {
+  const auto size = static_cast<std::int64_t>(bytes->size());
+  return [peer, sends, state = std::make_shared<State>(bytes, size)](Transport& transport) {
     for (; state->moved < 2; ++state->moved) {
-      if (!state->request) state->request = state->begin(transport, state->moved);
+      if (!state->request) {
+        Message message{peer, control_channel, &state->length, sizeof state->length};
+        if (state->moved == 1) {
+          state->bytes->resize(static_cast<std::size_t>(state->length));
+          message = {peer, control_channel, state->bytes->data(), state->length};
+        }
+        state->request = sends ? transport.send(message) : transport.receive(message);
+      }
       if (!state->request->done()) return false;
       state->request.reset();
     }
@@ -136,25 +144,14 @@ void Progress::read_grant() {
 }
 
 void Progress::send(Queue queue, int peer, std::string bytes) {
-  auto kept = std::make_shared<std::string>(std::move(bytes));
-  auto length = std::make_shared<std::int64_t>(kept->size());
-  auto begin = [=](Transport& transport, int part) {
-    if (part == 0) return transport.send({peer, control_channel, length.get(), sizeof *length});
-    return transport.send({peer, control_channel, kept->data(), *length});
-  };
+  const auto kept = std::make_shared<std::string>(std::move(bytes));
   std::erase_if(sent_, [&](const auto& entry) { return lane_.is_done(*entry.second); });
-  sent_.emplace_back(peer, lane_.post(queue, two_messages(begin)));
+  sent_.emplace_back(peer, lane_.post(queue, two_messages(peer, true, kept)));
 }
 
 Progress::Word Progress::receive(Queue queue, int peer) {
   auto bytes = std::make_shared<std::string>();
-  auto length = std::make_shared<std::int64_t>(0);
-  auto begin = [=](Transport& transport, int part) {
-    if (part == 0) return transport.receive({peer, control_channel, length.get(), sizeof *length});
-    bytes->resize(static_cast<std::size_t>(*length));
-    return transport.receive({peer, control_channel, bytes->data(), *length});
-  };
-  return {lane_.post(queue, two_messages(begin)), bytes};
+  return {lane_.post(queue, two_messages(peer, false, bytes)), bytes};
 }
 
 }  // namespace plangrad::parallel
