@@ -34,14 +34,13 @@ class Validation : public AskingObserver<bool, RunResult> {
   RunResult carry_out(SessionRank& rank, const bool& all) override {
     const int count = static_cast<int>(rank.data().validation_weights(all).size());
     const Plans::Shared plan = rank.settings().plans->evaluation(rank.steps(), count);
-    RunResult result = [&] {
-      const PeakBook::Validating validating(rank.peaks());
-      return rank.engine().run(*plan, rank.data().validation(all));
-    }();
+    RunResult result;
+    rank.peaks().validating(
+        [&] { result = rank.engine().run(*plan, rank.data().validation(all)); });
     for (const auto& [micro, loss] : result.losses)
       if (!std::isfinite(loss))
-        throw Diverged(text("step ", rank.steps(), ": the validation loss is ",
-                            std::isnan(loss) ? "not a number" : text(loss), "; ", when_not_finite));
+        throw Error(text("step ", rank.steps(), ": the validation loss is ",
+                         std::isnan(loss) ? "not a number" : text(loss), "; ", when_not_finite));
     result.records.clear();
     return result;
   }

@@ -222,14 +222,12 @@ void PeakBook::cut() {
   meter_.reset_peaks();
 }
 
-PeakBook::Validating::Validating(PeakBook& book) : book_(book) {
-  raise(book_.now_, peaks_of(book_.meter_));
-  book_.meter_.reset_peaks();
-}
-
-PeakBook::Validating::~Validating() {
-  raise(book_.validating_, peaks_of(book_.meter_));
-  book_.meter_.reset_peaks();
+void PeakBook::validating(const std::function<void()>& validate) {
+  raise(now_, peaks_of(meter_));
+  meter_.reset_peaks();
+  validate();
+  raise(validating_, peaks_of(meter_));
+  meter_.reset_peaks();
 }
 
 std::vector<MemoryMeter::Event> outstanding(const std::vector<MemoryMeter::Event>& events) {

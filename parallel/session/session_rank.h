@@ -31,16 +31,8 @@ class PeakBook {
   /// Begins anew, and keeps those so far.
   void cut();
 
-  /// While it lives, peaks are those of a validation.
-  class Validating {
-   public:
-    explicit Validating(PeakBook& book);
-    ~Validating();
-    Validating(const Validating&) = delete;
-
-   private:
-    PeakBook& book_;
-  };
+  /// Runs `validate`, whose peaks are those of a validation.
+  void validating(const std::function<void()>& validate);
 
  private:
   MemoryMeter& meter_;
