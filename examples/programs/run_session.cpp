@@ -185,7 +185,7 @@ void rescued(const ReadyRun& run, bool leads, const std::function<void()>& work)
   const std::string news = observed.rescue->save({settings, observed.unit, observed.units_per_step},
                                                  run.training.learning_rate);
   if (!news.empty()) tell(news);
-  if (observed.rescue->diverged()) throw Diverged(error.what());
+  if (observed.rescue->diverged()) throw Error(error.what());
   throw;
 }
 

@@ -8,8 +8,7 @@
 namespace plangrad::parallel {
 
 void check_encodable(bool finite, const std::string& what) {
-  if (!finite)
-    throw Diverged(text(what, " not finite, so there is no code for it; ", when_not_finite));
+  PG_CHECK(finite, what, " not finite, so there is no code for it; ", when_not_finite);
 }
 
 namespace {

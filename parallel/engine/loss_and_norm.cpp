@@ -101,7 +101,7 @@ double LossAndNorm::checked(int version, const std::vector<double>& squares) {
   double loss = 0;
   for (auto at = losses.lower_bound((version - 1) * per_step); at != last; ++at) loss += at->second;
   if (std::isfinite(norm) && std::isfinite(loss)) return norm;
-  throw Diverged(text(
+  throw Error(text(
       "step ", version, ": the gradient's norm is ", std::isnan(norm) ? "not a number" : text(norm),
       broken_parameter(squares), std::isfinite(loss) ? "" : ", and the loss is not finite either",
       "; this rank's weights are as the step before left them. To avoid this, ", when_not_finite));
