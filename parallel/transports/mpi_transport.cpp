@@ -246,14 +246,10 @@ MPI_Comm join(double seconds) {
 
 }  // namespace
 
-struct MpiWorld::State {
-  MpiTransport transport;
-};
-
-MpiWorld::MpiWorld(double seconds) : state_(new State{MpiTransport(join(seconds))}) {}
+MpiWorld::MpiWorld(double seconds) : transport_(new MpiTransport(join(seconds))) {}
 
 MpiWorld::~MpiWorld() {
-  MpiTransport& transport = state_->transport;
+  auto& transport = static_cast<MpiTransport&>(*transport_);
   MPI_Comm comm = transport.comm();
   MPI_Request barrier = MPI_REQUEST_NULL;
   bool leaving = false;
@@ -265,7 +261,7 @@ MpiWorld::~MpiWorld() {
                         " s for all ranks to end; leaving without them\n");
     if (deadline.left() <= 0 || std::uncaught_exceptions() || transport.failed() ||
         transport.failure()) {
-      state_.release();  // MPI may still write into it
+      transport_.release();  // MPI may still write into it
       return;
     }
     if (!leaving && transport.notes_have_left()) {
@@ -280,8 +276,6 @@ MpiWorld::~MpiWorld() {
   MPI_Finalize();
 }
 
-Transport& MpiWorld::transport() { return state_->transport; }
-
 void MpiWorld::run(const std::function<void(Transport&)>& body, const Reporter& reporter) {
   std::string what;
   int status = 1;
@@ -292,7 +286,7 @@ void MpiWorld::run(const std::function<void(Transport&)>& body, const Reporter& 
     const std::string line = report(transport().rank(), what);
     reporter ? void(status = reporter(line, error)) : void(std::cerr << line + '\n');
   }
-  abandon(state_->transport, what, status);
+  abandon(static_cast<MpiTransport&>(*transport_), what, status);
 }
 
 void MpiWorld::stop_on_sigterm() {
@@ -313,10 +307,6 @@ void MpiWorld::stop_on_sigterm() {
 #else  // without MPI: an error that says how to get it
 namespace plangrad::parallel {
 
-struct MpiWorld::State {
-  Transport& transport;
-};
-
 MpiWorld::MpiWorld(double) {
   throw autograd::Error(
       "this plangrad was built without MPI; install it (Debian: libopenmpi-dev openmpi-bin) and "
@@ -325,10 +315,7 @@ MpiWorld::MpiWorld(double) {
 
 // The rest is never reached: there is no MpiWorld.
 MpiWorld::~MpiWorld() = default;
-Transport& MpiWorld::transport() { return state_->transport; }
-void MpiWorld::run(const std::function<void(Transport&)>& body, const Reporter&) {
-  body(transport());
-}
+void MpiWorld::run(const std::function<void(Transport&)>&, const Reporter&) {}
 void MpiWorld::stop_on_sigterm() {}
 
 }  // namespace plangrad::parallel

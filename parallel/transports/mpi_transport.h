@@ -24,7 +24,7 @@ class MpiWorld {
   MpiWorld(const MpiWorld&) = delete;
   MpiWorld& operator=(const MpiWorld&) = delete;
 
-  Transport& transport();
+  Transport& transport() { return *transport_; }
 
   /// Prints what an error's rank reports, and returns the status with which its process ends.
   using Reporter = std::function<int(const std::string& report, const std::exception&)>;
@@ -41,8 +41,7 @@ class MpiWorld {
   static void stop_on_sigterm();
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  std::unique_ptr<Transport> transport_;
 };
 
 }  // namespace plangrad::parallel
