@@ -44,7 +44,6 @@ void RunLog::open(const SessionScope& scope, int first) {
   first_ = first;
   std::vector<json> earlier;
   std::string problem;
-  make_writable(scope.out / "checkpoint");
   const bool holds_run = !nn::manifests_of(scope.out / "checkpoint").empty();
   if (first > 0)
     earlier = earlier_metrics(scope.resume, first, scope.resumed_run().value("metrics", json()),

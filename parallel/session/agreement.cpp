@@ -78,12 +78,7 @@ WeightsChecksums weights_checksums(Engine& engine) {
   WeightsChecksums found;
   for (auto& [stage, store] : engine.stores()) {
     if (store.shard().zero == 3) continue;
-    const Tensor& weights = store.versions().at(store.newest());
-    std::uint32_t& sum = found[stage] = 0;
-    for (const Parameter& parameter : store.parameters()) {
-      const Tensor part = weights.window(parameter.offset, parameter.shape);
-      sum = checksum_of(part, sum);
-    }
+    found[stage] = checksum_of(store.versions().at(store.newest()));
   }
   return found;
 }
@@ -110,7 +105,9 @@ void check_first_weights(Engine& engine, int steps) {
   check_replicas(ranks, text("after update ", steps, ", with which this session begins"));
 }
 
-void make_writable(const fs::path& folder) {
+/// Makes a folder, and those above it, that is there after a power failure, too.
+/// throws: Error if it can't be made or written
+static void make_writable(const fs::path& folder) {
   std::error_code problem;
   fs::create_directories(folder, problem);
   PG_CHECK(!problem && ::access(folder.c_str(), W_OK) == 0, "can't write to the folder ",

@@ -41,10 +41,6 @@ void check_first_weights(Engine& engine, int steps);
 
 // ---- the run's folder ----
 
-/// Makes a folder, and those above it, that is there after a power failure, too.
-/// throws: Error if it can't be made or written
-void make_writable(const std::filesystem::path& folder);
-
 /// Whether a folder was claimed by a process that was killed, and that nobody has claimed since.
 bool is_abandoned(const std::filesystem::path& out);
 

@@ -45,6 +45,7 @@ void read_input(const std::string& input) {
   scope.resume_from(folder() / "run");
   scope.out = folder() / "resumed";
   std::filesystem::remove_all(scope.out);  // some file systems are slow to cut files short
+  std::filesystem::create_directories(scope.out);
   RunLog log({.quiet = true});
   log.open(scope, 2);
   log.write({{"step", 2}, {"validation_loss", 1.5}});

@@ -32,6 +32,7 @@ TEST_CASE("a run goes on from metrics whose values are of other kinds", "[sessio
   SessionScope scope;
   scope.resume_from(folder.path);
   scope.out = folder.path / "out";
+  nn::make_folder(scope.out);
   RunLog log({.quiet = true});
   std::vector<json> lines;
   log.on_line([&](const json& line) { lines.push_back(line); });
