@@ -126,11 +126,7 @@ json PruneRun::prune(Engine& engine, const Plan& like, const Masks& own) {
 }
 
 void PruneRun::set_form(Engine& engine, const Plan& like, Masks all) {
-  const auto before = std::exchange(kept_, {});
   for (const auto& [name, index] : all) kept_[name] = static_cast<std::int64_t>(index.size());
-  for (const auto& [name, count] : before)
-    PG_CHECK(kept_.at(name) <= count, "pruning: ", name, " has ", count,
-             " elements left, expected ", kept_.at(name), "; pruned elements can't be restored");
   auto masks = std::make_shared<const Masks>(std::move(all));
   engine.change_form(like, settings_.sparse ? form_of<SparseForm>(masks)
                            : settings_.samo ? form_of<SamoForm>(masks)

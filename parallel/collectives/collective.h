@@ -60,8 +60,6 @@ struct Exchange {
   Action action = Action::send;
   int peer = 0;   ///< a member of the group, counted from 0
   int chunk = 0;  ///< see chunk_range
-
-  friend bool operator==(const Exchange&, const Exchange&) = default;
 };
 
 /// Exchanges that run side by side, piece by piece: first piece of each, second of each, ...
