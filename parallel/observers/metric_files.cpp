@@ -123,18 +123,12 @@ void AppendedFile::write(std::string_view bytes) {
 }
 
 std::uint32_t crc32c(std::string_view bytes) {
-  static const auto table = [] {
-    constexpr std::uint32_t polynomial = 0x82F63B78;  // Castagnoli's, lowest bit first
-    std::array<std::uint32_t, 256> remainders;
-    for (std::uint32_t byte = 0; byte < 256; ++byte) {
-      std::uint32_t crc = byte;
-      for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (crc & 1 ? polynomial : 0);
-      remainders[byte] = crc;
-    }
-    return remainders;
-  }();
+  constexpr std::uint32_t polynomial = 0x82F63B78;  // Castagnoli's, lowest bit first
   std::uint32_t crc = ~0u;
-  for (char byte : bytes) crc = table[(crc ^ static_cast<unsigned char>(byte)) & 0xFF] ^ crc >> 8;
+  for (char byte : bytes) {
+    crc ^= static_cast<unsigned char>(byte);
+    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (crc & 1 ? polynomial : 0);
+  }
   return ~crc;
 }
 
