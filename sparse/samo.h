@@ -6,7 +6,6 @@
 // Chapter 11; Singh and Bhatele 2023 (SAMO), section III; Gale et al. 2020 (sparse kernels).
 #pragma once
 
-#include "autograd/graph.h"
 #include "parallel/engine/training.h"
 #include "sparse/pruning.h"
 

@@ -4,8 +4,6 @@
 // (PowerSGD), Mitliagkas et al. 2013 (streaming PCA).
 #pragma once
 
-#include "autograd/random.h"
-#include "nn/models/model.h"
 #include "parallel/codecs/codec.h"
 #include "parallel/collectives/collective_run.h"
 

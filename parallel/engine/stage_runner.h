@@ -9,7 +9,6 @@
 
 #include "autograd/weight_part.h"
 #include "parallel/engine/training.h"
-#include "parallel/plan/plan.h"
 
 namespace plangrad::parallel {
 

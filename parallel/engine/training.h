@@ -6,7 +6,6 @@
 // Chapters 05, 06 and 11; Singh and Bhatele 2023 (SAMO).
 #pragma once
 
-#include "autograd/backend.h"
 #include "nn/models/model.h"
 #include "nn/optimizers/optimizer.h"
 #include "parallel/plan/plan.h"

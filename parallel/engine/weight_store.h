@@ -5,8 +5,6 @@
 // (sum_book.h). Chapters 05, 07, 09, 11 and 12; Rajbhandari et al. 2020 (ZeRO).
 #pragma once
 
-#include "autograd/backend.h"
-#include "nn/models/model.h"
 #include "parallel/collectives/collective.h"
 #include "parallel/engine/training.h"
 #include "parallel/plan/lifetimes.h"

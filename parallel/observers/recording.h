@@ -5,10 +5,8 @@
 #pragma once
 
 #include "parallel/engine/training.h"
-#include "parallel/plan/timeline.h"
 #include "parallel/session/observer.h"
 #include "parallel/simulation/breakdown.h"
-#include "parallel/simulation/costs.h"
 
 namespace plangrad::parallel {
 

@@ -3,7 +3,6 @@
 // Not here: that plan (session/session.h). Chapter 02.
 #pragma once
 
-#include "parallel/codecs/codec.h"
 #include "parallel/session/session_rank.h"
 
 namespace plangrad::parallel {

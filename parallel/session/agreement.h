@@ -3,8 +3,6 @@
 // Not here: what is written there (saving.h). Chapter 05.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "nn/checkpoint/checkpoint.h"
 #include "parallel/engine/engine.h"
 

@@ -18,11 +18,9 @@
 
 #include <atomic>
 
-#include "nn/checkpoint/checkpoint.h"
 #include "parallel/engine/engine.h"
 #include "parallel/schedules/schedule.h"
 #include "parallel/session/observer.h"
-#include "parallel/verifier/verify.h"
 
 namespace plangrad::parallel {
 
