@@ -30,13 +30,9 @@ void Lead::tell(const Told& told) {
   for (const auto& observer : observers_) observer->told(*this, told);
 }
 
-std::vector<std::string> Lead::ask(const RunObserver& asker, std::string question) {
-  PG_CHECK(!runs_, "observer \"", asker.name(), "\" asks ranks that are in their rows");
-  return order(Ask{asker.name(), std::move(question)});
-}
-
 std::vector<std::string> ask_all(Lead& lead, const RunObserver& asker, std::string question) {
-  return lead.ask(asker, std::move(question));
+  PG_CHECK(!lead.runs_, "observer \"", asker.name(), "\" asks ranks that are in their rows");
+  return lead.order(Ask{asker.name(), std::move(question)});
 }
 
 /// The update after which a long session records again, because its first updates warm up. A short

@@ -123,6 +123,14 @@ void SessionRank::follow() {
 }
 
 Train::Answer SessionRank::carry_out(const Train& what) {
+  for (const auto& observer : observers_) observer->trains(*this, true);
+  Train::Answer answer = run_row(what);
+  for (const auto& observer : observers_) observer->trains(*this, false);
+  answer.result.interrupted = engine_.transport().rank() > 0 && settings_.interrupted_here();
+  return answer;
+}
+
+Train::Answer SessionRank::run_row(const Train& what) {
   const bool endless = what.report_every > 0;
   const Plans::Shared plan = endless ? endless_plan() : settings_.plans->get(steps_, what.steps);
   Course course{.records = what.recorded, .report_every = what.report_every, .left = &left_};

@@ -148,6 +148,7 @@ class SessionRank {
 
  private:
   void begin();
+  Train::Answer run_row(const Train& what);
   Train::Answer carry_out(const Train& what);
   Ask::Answer carry_out(const Ask& what);
   Save::Answer carry_out(const Save&);
@@ -157,15 +158,7 @@ class SessionRank {
   /// The answers of all ranks, packed, on rank 0.
   template <class What>
   std::vector<std::string> answer(const What& what) {
-    constexpr bool trains = std::is_same_v<What, Train>;
-    if constexpr (trains)
-      for (const auto& observer : observers_) observer->trains(*this, true);
-    typename What::Answer own = carry_out(what);
-    if constexpr (trains) {
-      for (const auto& observer : observers_) observer->trains(*this, false);
-      own.result.interrupted = engine_.transport().rank() > 0 && settings_.interrupted_here();
-    }
-    return gather_bytes(engine_.transport(), pack(own), settings_.engine.timeout);
+    return gather_bytes(engine_.transport(), pack(carry_out(what)), settings_.engine.timeout);
   }
 
   PeakBook peaks_;
@@ -201,10 +194,9 @@ class Lead : public SessionRank {
   /// Records the next updates, too, as something has changed what ranks keep. With drift, only if
   /// nothing was recorded yet: a recording drains the pipeline, which would change numbers.
   void record_again(const std::string& since);
-  /// ask_all()
-  std::vector<std::string> ask(const RunObserver& asker, std::string question);
 
  private:
+  friend std::vector<std::string> ask_all(Lead&, const RunObserver&, std::string);
   int next_steps();
   int middle() const;
   void train_next_plan();
