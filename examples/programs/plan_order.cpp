@@ -10,7 +10,6 @@
 #include "examples/programs/program.h"
 #include "parallel/drawing/figure.h"
 #include "parallel/plan/lifetimes.h"
-#include "parallel/planner/order_search.h"
 #include "parallel/schedules/schedule.h"
 #include "parallel/simulation/simulate.h"
 

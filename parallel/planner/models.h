@@ -10,7 +10,7 @@
 // search.h       the fastest plans that fit; evaluation.h: seconds and bytes of one; bounds.cpp:
 //                what it takes at least; replicas.cpp: a replica that stands for all, and their
 //                sums; stage_seconds.h: how long a machine takes for what a stage computes
-// order.h        orders of an update's cells, and the list scheduler; order_search.h: a short one
+// order.h        orders of an update's cells: the list scheduler, and the search for a short one
 // placement.h    operators of a graph on devices
 #pragma once
 

@@ -1,7 +1,8 @@
 // Orders: in which order ranks run the cells of one update, whose stages lie on ranks in any way,
-// if each rank may keep only so many activations; and the list scheduler, which runs what is ready.
-// Not here: the search for a short order (order_search.h), messages (lowering/), exact times.
-// Chapter 06.
+// if each rank may keep only so many activations; the list scheduler, which runs what is ready; and
+// a short order under a limit of kept activations, by beam search (order_search.cpp), with a lower
+// bound of what any order takes. Not here: messages (lowering/), exact times.
+// Chapter 06; Carlier 1982, "The one-machine sequencing problem" (the bound).
 #pragma once
 
 #include "parallel/simulation/costs.h"
@@ -90,5 +91,28 @@ Plan list_order(const OrderTask& task, const std::string& letters,
 
 /// The most that each rank of a plan of one update keeps, in the task's unit.
 std::vector<double> most_kept(const OrderTask& task, const Plan& plan);
+
+// ---- the search (order_search.cpp) ----
+
+struct FoundOrder {
+  Plan rows;               ///< computations alone: completed() makes a plan of them
+  double seconds = 0;      ///< of the plan, simulated
+  double bound = 0;        ///< no order takes less
+  std::size_t states = 0;  ///< parts of orders that were looked at
+};
+
+/// The most cells of an update that is searched.
+constexpr int most_ordered_cells = 4096;
+
+/// Tells how many cells the orders of a beam have, of how many, and the best order until then.
+using OrderProgress = std::function<void(int cells, int all, const FoundOrder& best)>;
+
+/// Finds a short order: that of the list scheduler by some priorities, or a shorter one that a beam
+/// search finds. A step of it adds a cell to each order that was begun, in all ways in which that
+/// can pay, and keeps the `width` most promising ones. Narrow beams come first: with the best order
+/// known, later ones leave out what can't be shorter. The best of each beam are lowered, verified
+/// and simulated. The same task has the same result.
+/// throws: Error, also if the task is too large
+FoundOrder search_order(const OrderTask& task, int width, const OrderProgress& progress = {});
 
 }  // namespace plangrad::parallel

@@ -1,7 +1,7 @@
-// The orders of a beam have equally many cells, and are compared by the least seconds that they
-// lead to.
-// Chapter 06.
-#include "parallel/planner/order_search.h"
+// The search for a short order: the orders of a beam have equally many cells, and are compared by
+// the least seconds that they lead to. Not here: how long a plan takes, which the simulator says.
+// Chapter 06; Carlier 1982 (order.h).
+#include "parallel/planner/order.h"
 
 #include <cmath>
 #include <tuple>

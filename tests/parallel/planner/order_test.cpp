@@ -4,7 +4,7 @@
 #include <random>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "parallel/planner/order_search.h"
+#include "parallel/planner/order.h"
 #include "parallel/simulation/simulate.h"
 #include "tests/catch.h"
 #include "tests/parallel/support/small_run.h"
