@@ -83,9 +83,9 @@ struct Sizes {
   List input_part = {0}, weight_part = {0};  ///< the same, of a split backward
   List opening = {0}, opening_part = {0};    ///< while a backward, or its second part, runs that is
                                              ///< the first of a sum, beside all of the sum
-  List sum_window = {0}, weight_window = {0};  ///< pieces of a collective that are on their way
-  List output_code = {0}, sum_code = {0};      ///< a value once more, encoded for a message
-  double norm = 0;                             ///< the parts of a norm
+  List sum_window = {0};                     ///< pieces of a sum that are on their way
+  List sum_code = {0};                       ///< a sum once more, encoded for a message
+  double norm = 0;                           ///< the parts of a norm
   // As long as a rank runs, of each stage that it holds:
   List expanded = {0};           ///< one version with all its elements, where the state has fewer
   List index = {0};              ///< indices of these elements

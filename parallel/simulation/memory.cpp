@@ -49,16 +49,14 @@ double shard_of(double bytes, int element, int rank, int stage, const Sizes& siz
   return element * (begin(member + 1) - begin(member));
 }
 
-/// Bytes of a value that passes to others, or comes from them, and of its code.
+/// Bytes of a value that passes to others, or comes from them, and of a sum's code.
 double bytes_of_message(const Name& name, bool has_code, const Sizes& sizes) {
-  const auto with = [&](const Sizes::List& value, const Sizes::List& code) {
-    return of(name.stage, value) + (has_code ? of(name.stage, code) : 0);
-  };
   switch (name.what) {
     case Value::activation:
-    case Value::activation_gradient: return with(sizes.output, sizes.output_code);
+    case Value::activation_gradient: return of(name.stage, sizes.output);
     case Value::weights: return of(name.stage, sizes.weights);
-    case Value::gradient_sum: return with(sizes.sum, sizes.sum_code);
+    case Value::gradient_sum:
+      return of(name.stage, sizes.sum) + (has_code ? of(name.stage, sizes.sum_code) : 0);
     default: return 0;
   }
 }
@@ -71,7 +69,6 @@ double bytes_of_work(const Name& name, const Sizes& sizes) {
     case Value::input_part: return of(name.stage, sizes.input_part);
     case Value::weight_part: return of(name.stage, sizes.weight_part);
     case Value::gradient_sum: return of(name.stage, sizes.sum_window);
-    case Value::weights: return of(name.stage, sizes.weight_window);
     case Value::norm: return sizes.norm;
     default: return 0;
   }
