@@ -12,8 +12,7 @@ namespace plangrad::parallel {
 int OrderTask::ranks() const { return *std::ranges::max_element(place) + 1; }
 
 double OrderTask::most_of(int rank) const {
-  if (most.empty()) return PartialOrder::never;
-  return most.size() == 1 ? most[0] : most.at(rank);
+  return most.empty() ? PartialOrder::never : value_at(rank, most);
 }
 
 Plan OrderTask::empty() const {
@@ -150,7 +149,7 @@ Plan list_order(const OrderTask& task, const std::string& letters, const std::ve
   auto start = [&](int i) {
     const Stream& each = streams[i];
     const bool is_limited = each.letter == 'F' && !ahead.empty();
-    const int most = is_limited ? ahead[ahead.size() == 1 ? 0 : each.rank] : task.microbatches;
+    const int most = is_limited ? value_at(each.rank, ahead) : task.microbatches;
     const int under_way = is_limited ? order.done(i) - order.done(task.stages() + i) : 0;
     return under_way < most ? order.start(i) : PartialOrder::never;
   };

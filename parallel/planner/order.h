@@ -26,7 +26,7 @@ struct OrderTask {
   int ranks() const;
   /// The plan without cells.
   Plan empty() const;
-  double kept_of(int stage) const { return kept.size() == 1 ? kept[0] : kept.at(stage); }
+  double kept_of(int stage) const { return value_at(stage, kept); }
   double most_of(int rank) const;
 };
 

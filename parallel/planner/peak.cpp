@@ -121,14 +121,11 @@ std::vector<std::vector<MemoryLevel>> memory_levels(const Plan& plan, const Time
 static double gathered(const Plan& plan, int rank, const Sizes& sizes) {
   double most = 0;
   const std::vector<std::vector<int>> ranks = holders(plan);
-  for (std::size_t stage = 0; stage < ranks.size(); ++stage) {
+  for (int stage = 0; stage < std::ssize(ranks); ++stage) {
     const std::size_t parts = sizes.shards.empty() ? ranks[stage].size() : sizes.shards[stage];
     if (parts < 2 || ranks[stage].front() != rank) continue;
-    const auto of = [&](const Sizes::List& list) {
-      return list.size() == 1 ? list[0] : list.at(stage);
-    };
-    most = std::max(most, of(sizes.optimizer));
-    if (plan.sharded == 3) most = std::max(most, of(sizes.weights));
+    most = std::max(most, value_at(stage, sizes.optimizer));
+    if (plan.sharded == 3) most = std::max(most, value_at(stage, sizes.weights));
   }
   return most;
 }

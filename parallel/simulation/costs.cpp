@@ -9,12 +9,6 @@
 namespace plangrad::parallel {
 namespace {
 
-/// The value of a list for one stage or rank.
-template <class T>
-T of(int index, const std::vector<T>& list) {
-  return list.size() == 1 ? list[0] : list[index];
-}
-
 template <class T>
 void check_list(const char* name, const std::vector<T>& list, int count,
                 const char* what = "stages") {
@@ -123,18 +117,18 @@ std::int64_t rounds(const Instruction& x, const Plan& plan) {
 
 std::int64_t bytes_of(const Instruction& x, const Costs& costs) {
   switch (x.what) {
-    case Value::activation: return of(x.stage, costs.activation_bytes);
+    case Value::activation: return value_at(x.stage, costs.activation_bytes);
     case Value::activation_gradient:
-      return of(x.stage, given(costs.activation_gradient_bytes, costs.activation_bytes));
-    case Value::gradient_sum: return of(x.stage, given(costs.sum_bytes, costs.weight_bytes));
-    case Value::weights: return of(x.stage, costs.weight_bytes);
+      return value_at(x.stage, given(costs.activation_gradient_bytes, costs.activation_bytes));
+    case Value::gradient_sum: return value_at(x.stage, given(costs.sum_bytes, costs.weight_bytes));
+    case Value::weights: return value_at(x.stage, costs.weight_bytes);
     case Value::norm: return sizeof(double);
     default: return 0;  // a turn is empty
   }
 }
 
 int host_of(int rank, const Costs& costs) {
-  if (!costs.sums.hosts.empty()) return of(rank, costs.sums.hosts);
+  if (!costs.sums.hosts.empty()) return value_at(rank, costs.sums.hosts);
   return topology_of(costs).host(rank);
 }
 
@@ -147,7 +141,7 @@ Topology topology_of(const Costs& costs) {
 
 double duration(const Instruction& x, int rank, const Plan& plan, const Costs& costs) {
   auto computed = [&](const std::vector<double>& list) {
-    return of(rank, costs.slowness) * of(x.stage, list);
+    return value_at(rank, costs.slowness) * value_at(x.stage, list);
   };
   auto backward = [&] {
     if (x.what == Value::none) return computed(costs.backward);

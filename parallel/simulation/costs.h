@@ -16,6 +16,12 @@ struct Field;     // plan/fields.h
 struct Machine;   // machine.h
 struct Topology;  // links.h
 
+/// The value of a list for one stage or rank. Lists hold one for each, or one for all.
+template <class T>
+T value_at(int index, const std::vector<T>& list) {
+  return list.size() == 1 ? list[0] : list.at(index);
+}
+
 /// Costs in seconds, bytes, and bytes per second. A list holds a value for each stage, or one for
 /// all stages; `slowness` holds values for ranks.
 struct Costs {

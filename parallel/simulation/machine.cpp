@@ -136,10 +136,8 @@ void read_line(const std::string& kind, Words& words, Reading& reading) {
 
 /// Puts the pretended seconds of each stage that has some into `list`.
 void put(const std::vector<double>& pretended, std::vector<double>& list) {
-  for (std::size_t stage = 0; stage < list.size(); ++stage)
-    if (const double seconds = pretended.size() == 1 ? pretended[0] : pretended.at(stage);
-        seconds > 0)
-      list[stage] = seconds;
+  for (int stage = 0; stage < std::ssize(list); ++stage)
+    if (const double seconds = value_at(stage, pretended); seconds > 0) list[stage] = seconds;
 }
 
 }  // namespace

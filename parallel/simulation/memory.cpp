@@ -8,9 +8,6 @@
 #include "parallel/simulation/holdings.h"
 
 namespace plangrad::parallel {
-static double of(int stage, const std::vector<double>& list) {
-  return list.size() == 1 ? list[0] : list.at(stage);
-}
 
 bool Sizes::any() const {
   for (const auto* list : {&weights, &sum, &optimizer, &activations, &output})
@@ -53,10 +50,11 @@ double shard_of(double bytes, int element, int rank, int stage, const Sizes& siz
 double bytes_of_message(const Name& name, bool has_code, const Sizes& sizes) {
   switch (name.what) {
     case Value::activation:
-    case Value::activation_gradient: return of(name.stage, sizes.output);
-    case Value::weights: return of(name.stage, sizes.weights);
+    case Value::activation_gradient: return value_at(name.stage, sizes.output);
+    case Value::weights: return value_at(name.stage, sizes.weights);
     case Value::gradient_sum:
-      return of(name.stage, sizes.sum) + (has_code ? of(name.stage, sizes.sum_code) : 0);
+      return value_at(name.stage, sizes.sum) +
+             (has_code ? value_at(name.stage, sizes.sum_code) : 0);
     default: return 0;
   }
 }
@@ -64,11 +62,11 @@ double bytes_of_message(const Name& name, bool has_code, const Sizes& sizes) {
 /// Bytes that an instruction takes beside its values, by the name of what it makes.
 double bytes_of_work(const Name& name, const Sizes& sizes) {
   switch (name.what) {
-    case Value::activation: return of(name.stage, sizes.forward);
-    case Value::activation_gradient: return of(name.stage, sizes.backward);
-    case Value::input_part: return of(name.stage, sizes.input_part);
-    case Value::weight_part: return of(name.stage, sizes.weight_part);
-    case Value::gradient_sum: return of(name.stage, sizes.sum_window);
+    case Value::activation: return value_at(name.stage, sizes.forward);
+    case Value::activation_gradient: return value_at(name.stage, sizes.backward);
+    case Value::input_part: return value_at(name.stage, sizes.input_part);
+    case Value::weight_part: return value_at(name.stage, sizes.weight_part);
+    case Value::gradient_sum: return value_at(name.stage, sizes.sum_window);
     case Value::norm: return sizes.norm;
     default: return 0;
   }
@@ -110,26 +108,28 @@ double bytes_of(const Holding& holding, const Sizes& sizes, const Plan& plan,
                 const std::vector<std::vector<int>>& holders) {
   const int stage = holding.name.stage;
   const auto shard = [&](const Sizes::List& list, int element) {
-    return shard_of(of(stage, list), element, holding.rank, stage, sizes, holders.at(stage));
+    return shard_of(value_at(stage, list), element, holding.rank, stage, sizes, holders.at(stage));
   };
   switch (holding.hold) {
     case Hold::weights:
-    case Hold::copy: return of(stage, sizes.weights);
+    case Hold::copy: return value_at(stage, sizes.weights);
     case Hold::shard:  // below level 3 a shard of a whole buffer, of which only this part is new
-      return plan.sharded < 3 ? of(stage, sizes.weights)
+      return plan.sharded < 3 ? value_at(stage, sizes.weights)
                               : shard(sizes.weights, sizes.weight_element);
     case Hold::open_sum:
-    case Hold::sum: return of(stage, sizes.sum);
+    case Hold::sum: return value_at(stage, sizes.sum);
     case Hold::sum_shard: return shard(sizes.sum, sizes.sum_element);
-    case Hold::activations: return of(stage, sizes.activations);
-    case Hold::input: return stage == 0 ? sizes.first_input : of(stage - 1, sizes.output);
+    case Hold::activations: return value_at(stage, sizes.activations);
+    case Hold::input: return stage == 0 ? sizes.first_input : value_at(stage - 1, sizes.output);
     case Hold::waiting:
-      return sizes.waiting.empty() ? 0 : of(stage, sizes.waiting) - of(stage, sizes.activations);
-    case Hold::twice: return -of(stage, sizes.output);
-    case Hold::expanded: return of(stage, sizes.expanded);
+      return sizes.waiting.empty()
+                 ? 0
+                 : value_at(stage, sizes.waiting) - value_at(stage, sizes.activations);
+    case Hold::twice: return -value_at(stage, sizes.output);
+    case Hold::expanded: return value_at(stage, sizes.expanded);
     case Hold::opening:
-      return of(stage,
-                holding.name.what == Value::weight_part ? sizes.opening_part : sizes.opening);
+      return value_at(stage,
+                      holding.name.what == Value::weight_part ? sizes.opening_part : sizes.opening);
     case Hold::working: return bytes_of_work(holding.name, sizes);
     default: return bytes_of_message(holding.name, holding.hold == Hold::room, sizes);
   }
@@ -143,13 +143,13 @@ static MemoryLevel always(const Plan& plan, int rank, const std::set<int>& stage
   MemoryLevel level;
   const auto add = [&](Memory kind, double bytes) { level.bytes[static_cast<int>(kind)] += bytes; };
   for (int stage : stages) {
-    const double optimizer = of(stage, sizes.optimizer);
+    const double optimizer = value_at(stage, sizes.optimizer);
     add(Memory::optimizer, plan.sharded == 0 ? optimizer
                                              : shard_of(optimizer, sizes.optimizer_element, rank,
                                                         stage, sizes, holders.at(stage)));
-    if (plan.sharded < 3) add(Memory::weights, of(stage, sizes.expanded));
-    add(Memory::pruning, of(stage, sizes.index));
-    add(Memory::messages, of(stage, sizes.residual));
+    if (plan.sharded < 3) add(Memory::weights, value_at(stage, sizes.expanded));
+    add(Memory::pruning, value_at(stage, sizes.index));
+    add(Memory::messages, value_at(stage, sizes.residual));
     if (stage == plan.stages - 1) add(Memory::workspace, sizes.losses);
   }
   return level;
