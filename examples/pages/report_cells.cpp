@@ -138,7 +138,8 @@ class RowOfCells {
   void add_wait(int cell, double begin) {
     const double idle_from = static_cast<double>(measured_end_) * tick_;
     if (begin - idle_from < least_ || count_ == 0) return;
-    const TimeParts parts = idle_parts(graph_, rank_, graph_.cause(cell), idle_from, begin);
+    TimeParts parts;
+    divide_idle(graph_, rank_, graph_.cause(cell), idle_from, begin, parts);
     waits_.push_back({count_, ticks(parts.waiting - parts.other), ticks(parts.point_to_point),
                       ticks(parts.collective), source_of(graph_, rank_, cell)});
   }

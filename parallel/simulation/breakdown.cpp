@@ -34,9 +34,11 @@ double& part_of(TimeParts& parts, const Instruction& x) {
   return meets(x) ? parts.collective : parts.point_to_point;
 }
 
-/// Divides the idle time [from, to) of `rank`, which waits for `cell`.
+}  // namespace
+
 // [snippet divide]
-void divide(const WaitGraph& graph, int rank, int cell, double from, double to, TimeParts& parts) {
+void divide_idle(const WaitGraph& graph, int rank, int cell, double from, double to,
+                 TimeParts& parts) {
   while (cell != WaitGraph::none && !is_compute(graph.instruction(cell)) && to > from) {
     const double end = std::clamp(graph.end(cell), from, to);
     const double begin = std::clamp(graph.begin(cell), from, end);
@@ -51,8 +53,6 @@ void divide(const WaitGraph& graph, int rank, int cell, double from, double to, 
   parts.other += to - (of_other_rank ? std::clamp(graph.end(cell), from, to) : from);
 }
 // [end snippet]
-
-}  // namespace
 
 WaitGraph::WaitGraph(const Plan& plan, const Timeline& timeline)
     : plan_(as_it_ran(plan, timeline)),
@@ -174,12 +174,6 @@ TimeParts Breakdown::all() const {
   return sum;
 }
 
-TimeParts idle_parts(const WaitGraph& graph, int rank, int cause, double from, double to) {
-  TimeParts parts;
-  divide(graph, rank, cause, from, to, parts);
-  return parts;
-}
-
 Breakdown breakdown(const Plan& plan, const Timeline& timeline) {
   const WaitGraph graph(plan, timeline);
   Breakdown result{timeline.makespan(), std::vector<TimeParts>(graph.ranks())};
@@ -188,12 +182,12 @@ Breakdown breakdown(const Plan& plan, const Timeline& timeline) {
     double now = 0;
     for (int cell : graph.computations(rank)) {
       const double begin = std::max(graph.begin(cell), now), end = std::max(graph.end(cell), begin);
-      divide(graph, rank, graph.cause(cell), now, begin, parts);
+      divide_idle(graph, rank, graph.cause(cell), now, begin, parts);
       part_of(parts, graph.instruction(cell)) += end - begin;
       if (begins_pass(graph.instruction(cell))) parts.forward += end - begin;
       now = end;
     }
-    divide(graph, rank, graph.last_arrival(rank), now, result.makespan, parts);
+    divide_idle(graph, rank, graph.last_arrival(rank), now, result.makespan, parts);
   }
   return result;
 }

@@ -111,9 +111,10 @@ Breakdown breakdown(const Plan& plan, const Timeline& timeline);
 /// Seconds by part, of all ranks and of each.
 nlohmann::json to_json(const Breakdown& breakdown);
 
-/// Divides the idle time [from, to) of a rank before a cell that waits for `cause`, a cell of the
-/// graph; none: for nothing.
-TimeParts idle_parts(const WaitGraph& graph, int rank, int cause, double from, double to);
+/// Divides the idle time [from, to) of a rank, which waits for `cell` of the graph; none: for
+/// nothing. Adds it to `parts`.
+void divide_idle(const WaitGraph& graph, int rank, int cell, double from, double to,
+                 TimeParts& parts);
 
 /// The chain of instructions that ends last, each preceded by the one that it waited for last. To
 /// make the plan shorter, one of them has to become shorter.
