@@ -47,30 +47,21 @@ int bodies_for(const Plan& plan, int steps) {
 
 namespace {
 
-/// How much older than the newest version the body reads, by stage and microbatch of a body: the
-/// same in each repetition.
-class Delays {
- public:
-  explicit Delays(const Plan& plan) : plan_(plan) {
-    for (int rank = 0; rank < plan.ranks(); ++rank)
-      for (int cell = plan.bars[rank].first; cell < plan.bars[rank].second; ++cell)
-        if (const Instruction& x = plan.rows[rank][cell]; uses_weights(x))
-          delays_[key(x)] = plan_.made_by(x.micro) - x.version;
-  }
-  /// The version that the cell would read in a body; negative if the run has none that old.
-  int version_in_body(const Instruction& x) const {
-    return plan_.made_by(x.micro) - delays_.at(key(x));
-  }
+/// An operation on a stage, for a microbatch of a body.
+using InBody = std::tuple<Op, int, int>;
+InBody in_body(const Plan& plan, const Instruction& x) {
+  return {x.op, x.stage, x.micro % (plan.period * plan.per_step)};
+}
 
- private:
-  using Key = std::tuple<Op, int, int>;
-  Key key(const Instruction& x) const {
-    return {x.op, x.stage, x.micro % (plan_.period * plan_.per_step)};
-  }
-
-  const Plan& plan_;
-  std::map<Key, int> delays_;
-};
+/// How much older than the newest version the body reads: the same in each repetition.
+std::map<InBody, int> delays_of(const Plan& plan) {
+  std::map<InBody, int> delays;
+  for (int rank = 0; rank < plan.ranks(); ++rank)
+    for (int cell = plan.bars[rank].first; cell < plan.bars[rank].second; ++cell)
+      if (const Instruction& x = plan.rows[rank][cell]; uses_weights(x))
+        delays[in_body(plan, x)] = plan.made_by(x.micro) - x.version;
+  return delays;
+}
 
 }  // namespace
 
@@ -79,14 +70,13 @@ Plan later_by(Plan plan, int steps) {
            "a run can repeat an endless plan that begins with ",
            "the run and whose weights stay where they are; make it by plan show --endless without ",
            "--first, and not with --setting zero");
-  const Plan before = plan;
-  const Delays delays(before);
+  const std::map<InBody, int> delays = delays_of(plan);
   for (int rank = 0; rank < plan.ranks(); ++rank)
     for (int cell = 0; cell < static_cast<int>(plan.rows[rank].size()); ++cell) {
       Instruction& x = plan.rows[rank][cell];
       int version = x.version;
       if (uses_weights(x) && plan.drift == 0 && part_of(plan, rank, cell) == Part::head) {
-        version = delays.version_in_body(x);
+        version = plan.made_by(x.micro) - delays.at(in_body(plan, x));  // below 0: none is so old
         PG_CHECK(x.version == std::max(version, 0), "rank ", rank, ", ", print(x),
                  ": the body would ", "read version ", version,
                  " here; a plan whose head differs from its body can't ",

@@ -209,11 +209,7 @@ bool Pretended::computes() const {
 
 double Pretended::seconds(const Plan& plan, const Instruction& x) const {
   if (!is_compute(x)) return 0;
-  Costs costs;
-  costs.forward = forward;
-  costs.backward = backward;
-  costs.step = step;
-  return duration(x, 0, plan, costs);
+  return duration(x, 0, plan, {.forward = forward, .backward = backward, .step = step});
 }
 
 int Pretended::computations(const Plan& plan) const {

@@ -70,11 +70,6 @@ class Walk {
   }
 
  private:
-  /// The cell of another rank that a rank waits for.
-  struct Awaited {
-    int rank, index;
-  };
-
   std::string show(int rank, int index) const { return print(plan_.rows[rank][index]); }
   bool finished(int rank) const { return at_[rank] == ends_[rank]; }
   const Pairing::End& end(int rank) const { return pairing_.ends[rank][at_[rank]]; }
@@ -122,8 +117,8 @@ class Walk {
     return true;
   }
 
-  /// The cell that a blocked rank waits for.
-  Awaited awaited(int rank) const {
+  /// The rank and the cell of its row that a blocked rank waits for.
+  std::pair<int, int> awaited(int rank) const {
     if (const Pairing::End* message = missing(rank)) {
       const Wire& wire = pairing_.wires[message->wire];
       return {wire.from, wire.sends[message->number]};
