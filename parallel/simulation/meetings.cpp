@@ -47,11 +47,36 @@ class MeetingRun {
  public:
   /// `number`: of its messages. The plan and the traffic must outlive it.
   MeetingRun(const Instruction& x, const Plan& plan, const Costs& costs, Traffic& traffic,
-             int number);
+             int number)
+      : ranks_(plan.groups[x.peer]), traffic_(traffic), number_(number) {
+    const int sums = sums_in(x, plan);
+    const std::int64_t bytes = bytes_of(x, costs) / sums;
+    // In large groups pieces are larger, so that not many more than a million messages are
+    // simulated.
+    const Sent sent = sent_by(x, ranks_[0], plan, costs);
+    const std::int64_t messages = std::max<std::int64_t>(1, sent.sends * std::ssize(ranks_));
+    const std::int64_t most = std::max<std::int64_t>(1, 1'000'000 / messages);
+    const std::int64_t piece =
+        std::max(piece_bytes(x, plan, costs), (bytes / sent.chunks + most - 1) / most);
+    for (std::size_t member = 0; member < ranks_.size(); ++member) {
+      const Collective list = list_of(x, plan, costs, static_cast<int>(member));
+      members_.emplace_back().arrived.resize(ranks_.size());
+      for (int sum = 0; sum < sums; ++sum) add(members_.back(), list, bytes, piece);
+    }
+  }
 
-  void begin(double now);
+  void begin(double now) {
+    for (std::size_t member = 0; member < members_.size(); ++member) post(member, now);
+  }
   /// One of its messages has arrived.
-  void arrive(const Traffic::Arrival& message);
+  void arrive(const Traffic::Arrival& message) {
+    const std::size_t from = place(message.ranks.first), to = place(message.ranks.second);
+    --under_way_;
+    --members_[from].under_way;
+    take(members_[to], from);
+    post(from, message.time);
+    post(to, message.time);
+  }
   bool is_over() const { return under_way_ == 0; }
 
  private:
@@ -68,10 +93,43 @@ class MeetingRun {
     int under_way = 0;
   };
 
-  static void add(Member& member, const Collective& list, std::int64_t bytes, std::int64_t piece);
-  std::size_t place(int rank) const;
-  void post(std::size_t from, double now);
-  static void take(Member& member, std::size_t from);
+  std::size_t place(int rank) const { return std::ranges::find(ranks_, rank) - ranks_.begin(); }
+
+  /// Adds a list to what a member sends and receives. A value whose size is not known still has a
+  /// message for each chunk.
+  static void add(Member& member, const Collective& list, std::int64_t bytes, std::int64_t piece) {
+    const std::size_t before = member.receives.size();
+    std::map<std::int64_t, std::size_t> changed;  // by a piece's first element: the receives so far
+    for (const Piece& x : cut(list, std::max<std::int64_t>(bytes, list.chunks), piece)) {
+      std::size_t& receives = changed.try_emplace(x.range.begin, before).first->second;
+      if (x.action == Exchange::Action::send) {
+        member.sends.push_back({x.peer, bytes > 0 ? x.range.size() : 0, receives});
+        continue;
+      }
+      member.receives.push_back(x.peer);
+      receives = member.receives.size();
+    }
+  }
+
+  void post(std::size_t from, double now) {
+    Member& member = members_[from];
+    for (; member.posted < member.sends.size(); ++member.posted) {
+      const auto [to, bytes, after] = member.sends[member.posted];
+      if (member.under_way == pieces_in_flight || member.taken < after) return;
+      ++member.under_way;
+      ++under_way_;
+      traffic_.start(ranks_[from], ranks_[to], bytes, now, number_);
+    }
+  }
+
+  static void take(Member& member, std::size_t from) {
+    ++member.arrived[from];
+    for (; member.taken < member.receives.size(); ++member.taken) {
+      int& arrived = member.arrived[member.receives[member.taken]];
+      if (arrived == 0) return;
+      --arrived;
+    }
+  }
 
   const std::vector<int>& ranks_;
   Traffic& traffic_;
@@ -105,78 +163,6 @@ double meeting_seconds(const Instruction& x, const Plan& plan, const Costs& cost
     seconds = message->time;
   }
   return seconds;
-}
-
-MeetingRun::MeetingRun(const Instruction& x, const Plan& plan, const Costs& costs, Traffic& traffic,
-                       int number)
-    : ranks_(plan.groups[x.peer]), traffic_(traffic), number_(number) {
-  const int sums = sums_in(x, plan);
-  const std::int64_t bytes = bytes_of(x, costs) / sums;
-  // In large groups pieces are larger, so that not many more than a million messages are simulated.
-  const Sent sent = sent_by(x, ranks_[0], plan, costs);
-  const std::int64_t messages = std::max<std::int64_t>(1, sent.sends * std::ssize(ranks_));
-  const std::int64_t most = std::max<std::int64_t>(1, 1'000'000 / messages);
-  const std::int64_t piece =
-      std::max(piece_bytes(x, plan, costs), (bytes / sent.chunks + most - 1) / most);
-  for (std::size_t member = 0; member < ranks_.size(); ++member) {
-    const Collective list = list_of(x, plan, costs, static_cast<int>(member));
-    members_.emplace_back().arrived.resize(ranks_.size());
-    for (int sum = 0; sum < sums; ++sum) add(members_.back(), list, bytes, piece);
-  }
-}
-
-void MeetingRun::begin(double now) {
-  for (std::size_t member = 0; member < members_.size(); ++member) post(member, now);
-}
-
-void MeetingRun::arrive(const Traffic::Arrival& message) {
-  const std::size_t from = place(message.ranks.first), to = place(message.ranks.second);
-  --under_way_;
-  --members_[from].under_way;
-  take(members_[to], from);
-  post(from, message.time);
-  post(to, message.time);
-}
-
-std::size_t MeetingRun::place(int rank) const {
-  return std::ranges::find(ranks_, rank) - ranks_.begin();
-}
-
-/// Adds a list to what a member sends and receives. A value whose size is not known still has a
-/// message for each chunk.
-void MeetingRun::add(Member& member, const Collective& list, std::int64_t bytes,
-                     std::int64_t piece) {
-  const std::size_t before = member.receives.size();
-  std::map<std::int64_t, std::size_t> changed;  // by a piece's first element: the receives so far
-  for (const Piece& x : cut(list, std::max<std::int64_t>(bytes, list.chunks), piece)) {
-    std::size_t& receives = changed.try_emplace(x.range.begin, before).first->second;
-    if (x.action == Exchange::Action::send) {
-      member.sends.push_back({x.peer, bytes > 0 ? x.range.size() : 0, receives});
-      continue;
-    }
-    member.receives.push_back(x.peer);
-    receives = member.receives.size();
-  }
-}
-
-void MeetingRun::post(std::size_t from, double now) {
-  Member& member = members_[from];
-  for (; member.posted < member.sends.size(); ++member.posted) {
-    const auto [to, bytes, after] = member.sends[member.posted];
-    if (member.under_way == pieces_in_flight || member.taken < after) return;
-    ++member.under_way;
-    ++under_way_;
-    traffic_.start(ranks_[from], ranks_[to], bytes, now, number_);
-  }
-}
-
-void MeetingRun::take(Member& member, std::size_t from) {
-  ++member.arrived[from];
-  for (; member.taken < member.receives.size(); ++member.taken) {
-    int& arrived = member.arrived[member.receives[member.taken]];
-    if (arrived == 0) return;
-    --arrived;
-  }
 }
 
 // ---- the ends of events ----
