@@ -28,8 +28,9 @@ int label_size(double wide, std::size_t characters) {
 
 }  // namespace
 
-CellLabels::CellLabels(const Timeline& timeline, const FigureLayout& layout)
-    : layout_(layout), several_stages_(has_several_stages(timeline)) {
+CellLabels::CellLabels(const Timeline& timeline, const FigureLayout& layout) : layout_(layout) {
+  several_stages_ = std::ranges::any_of(computed_stages(timeline),
+                                        [](const auto& of_rank) { return of_rank.size() > 1; });
   for (const Record& record : timeline.records) {
     if (!is_labelled(record)) continue;
     const Instruction& x = record.instruction;
@@ -201,11 +202,6 @@ std::vector<std::vector<int>> computed_stages(const Timeline& timeline) {
   std::vector<std::vector<int>> result;
   for (const std::set<int>& each : stages) result.emplace_back(each.begin(), each.end());
   return result;
-}
-
-bool has_several_stages(const Timeline& timeline) {
-  return std::ranges::any_of(computed_stages(timeline),
-                             [](const std::vector<int>& stages) { return stages.size() > 1; });
 }
 
 std::vector<double> idle_of_ranks(const Timeline& timeline) {

@@ -25,7 +25,6 @@ class TimelineFigure {
         critical_(timeline.records.size(), false),
         labels_of_(timeline, layout),
         stages_(computed_stages(timeline)),
-        several_stages_(has_several_stages(timeline)),
         lines_alone_(!messages_take_time(timeline)) {
     for (int record : layout.shown.path) critical_.at(record) = true;
     grid_ = {layout.pixels_per_second,
@@ -168,7 +167,7 @@ class TimelineFigure {
       cells_ += markup(R"(<rect x="{}" y="{}" width="{}" height="{}" fill="{}">{}</rect>)"
                        "\n",
                        from, top, wide, height, cell_color(x).fill, title(record, repeated_[i]));
-      if (several_stages_ && !labels_of_.names_stages(record.rank))
+      if (!labels_of_.names_stages(record.rank))
         marks_ += stage_mark(stages_.at(record.rank), x.stage, from, wide, top + height);
       labels_ += labels_of_.svg(record, from, wide, top, height, repeated_[i]);
       if (critical_[i]) marks_ += underline(from, wide, top + height);
@@ -225,8 +224,7 @@ class TimelineFigure {
   std::vector<bool> repeated_, critical_;
   CellLabels labels_of_;
   std::vector<std::vector<int>> stages_;  // by rank
-  bool several_stages_;
-  bool lines_alone_;  // messages between two ranks have no strips
+  bool lines_alone_;                      // messages between two ranks have no strips
   TimelineGrid grid_;
   double bottom_ = 0, height_ = 0, cell_ = 0;
   Legend legend_;

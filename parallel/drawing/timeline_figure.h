@@ -63,8 +63,6 @@ bool messages_take_time(const Timeline& timeline);
 
 /// For each rank, the stages that it computes, ascending.
 std::vector<std::vector<int>> computed_stages(const Timeline& timeline);
-/// Whether a rank has computations of several stages, whose cells then name the stage.
-bool has_several_stages(const Timeline& timeline);
 /// The share of the timeline that each rank does not compute.
 std::vector<double> idle_of_ranks(const Timeline& timeline);
 
@@ -123,7 +121,7 @@ class CellLabels {
   bool has_room(const Timeline& timeline, int rank, std::size_t characters) const;
 
   const FigureLayout& layout_;
-  bool several_stages_;
+  bool several_stages_ = false;                                              // a rank has
   std::vector<Lines> rows_;                                                  // by rank
   std::size_t longest_micro_ = 1, longest_stage_ = 0, longest_version_ = 0;  // in characters
 };

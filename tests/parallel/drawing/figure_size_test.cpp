@@ -56,7 +56,7 @@ TEST_CASE("cells of ranks with several stages have room for stage and version", 
   CHECK_THAT(svg, !Contains("font-size=\"8\""));
   CHECK(suitable_layout(dance).pixels_per_second >= label_width(11, 2));  // "s3"
   // Ranks with one stage need no stage in a cell, and one update no version.
-  CHECK(!has_several_stages(short_one));
+  CHECK(computed_stages(short_one).back().size() == 1);
   CHECK_THAT(draw_svg(short_one), Contains(">1</text>") && !Contains(">s1<") && !Contains(">v0<"));
 }
 
