@@ -81,11 +81,6 @@ struct Legend {
 Legend legend(const Timeline& timeline, double width, const FigureOptions& shown = {},
               const std::string& labels = "");
 
-struct NamedColor {
-  std::string name, color;
-};
-Legend legend(const std::vector<NamedColor>& colors, double width);
-
 /// Fill and text colour of a computation: its hue is the direction, its lightness the version.
 struct CellColor {
   const char *fill, *text;

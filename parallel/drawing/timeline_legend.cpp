@@ -108,12 +108,12 @@ std::string underlined(double x, double y) {
 }
 
 /// Explains a kind of messages.
-void add_bar(LegendWriter& out, const std::string& name, const std::string& look) {
+void add_bar(LegendWriter& out, const std::string& kind) {
   auto bar = [&](double x, double y) {
     return markup(R"(<rect class="message" x="{}" y="{}" width="14" height="5" {}/>)", x, y + 4.5,
-                  look);
+                  in_color(kind));
   };
-  out.explain(19, bar, name);
+  out.explain(19, bar, kind);
 }
 
 void add_words(LegendWriter& out, const std::string& words) {
@@ -157,16 +157,10 @@ Legend legend(const Timeline& timeline, double width, const FigureOptions& shown
   }
   out.explain(23, hatched, "idle");
   for (const char* kind : message_kinds)
-    if (kinds.contains(kind)) add_bar(out, kind, in_color(kind));
+    if (kinds.contains(kind)) add_bar(out, kind);
   if (!shown.path.empty()) out.explain(23, underlined, "critical path");
   add_words(out, labels);
   add_words(out, shown.note);
-  return out.result();
-}
-
-Legend legend(const std::vector<NamedColor>& colors, double width) {
-  LegendWriter out(width);
-  for (const auto& [name, color] : colors) add_bar(out, name, fmt::format("fill=\"{}\"", color));
   return out.result();
 }
 

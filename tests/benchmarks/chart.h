@@ -105,9 +105,18 @@ inline void ChartFrame::y_label(const std::string& label) {
 }
 
 inline void ChartFrame::legend(const std::vector<std::string>& names) {
-  std::vector<NamedColor> colors;
-  for (const std::string& name : names) colors.push_back({name, series_color(colors.size())});
-  legend_ = parallel::legend(colors, right - left);
+  double at = 0, line = 0;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const double wide = text_width(names[i]);
+    if (at > 0 && at + (19 + wide) > right - left) at = 0, line += 20;
+    legend_.svg += markup(R"(<rect class="message" x="{}" y="{}" width="14" height="5" )"
+                          R"(fill="{}"/>)",
+                          at, line + 4.5, series_color(i));
+    at += 19;
+    legend_.svg += ink(at, line + 11, names[i]);
+    at += wide + 14;
+  }
+  legend_.height = line + 20;
 }
 
 inline void ChartFrame::strip(double low, double high, const std::string& text) {

@@ -23,16 +23,10 @@ TEST_CASE("curve_chart: values to read, gaps where there is no number", "[draw]"
 
 TEST_CASE("charts: a long legend has several lines, inside the chart", "[draw]") {
   Curve curve{"Loss", "step", "nats", {}};
-  std::vector<NamedColor> colors;
-  for (int i = 0; i < 12; ++i) {
+  for (int i = 0; i < 12; ++i)
     curve.series.push_back({"a category, number " + std::to_string(i), {1}, {1}});
-    colors.push_back({curve.series.back().name, "#123456"});
-  }
   const std::string svg = curve_chart(curve);
   check_markup(svg);
   CHECK_THAT(svg, Contains("viewBox=\"0 -54 560 324\"") && Contains("translate(62 -54)"));
-  Legend lines = legend(colors, 484);
-  CHECK(lines.height == 80);  // three of 159 pixels in each line
-  CHECK(count(lines.svg, "rect class=\"message\" x=\"0\"") == 4);
-  CHECK(legend({colors[0]}, 10).height == 20);
+  CHECK(count(svg, "rect class=\"message\" x=\"0\"") == 4);  // three of 159 pixels in each line
 }
