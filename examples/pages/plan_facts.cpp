@@ -9,6 +9,7 @@
 
 #include "examples/pages/breakdown_words.h"
 #include "examples/pages/time_steps.h"
+#include "parallel/plan/lifetimes.h"
 #include "parallel/simulation/holdings.h"
 
 namespace plangrad::examples {
@@ -76,7 +77,7 @@ Json facts_of(const VerifiedPlan& verified) {
               {"fresh_reads", facts.fresh_reads},
               {"peak_microbatches", facts.peak_microbatches},
               {"peak_inputs", facts.peak_inputs},
-              {"stages_held", facts.held},
+              {"stages_held", held_stages(plan)},
               {"peak_models", peak_models(facts, plan.stages)},
               {"messages", facts.messages}};
   if (plan.is_endless()) result["period"] = plan.period;

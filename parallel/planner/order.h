@@ -101,9 +101,6 @@ struct FoundOrder {
   std::size_t states = 0;  ///< parts of orders that were looked at
 };
 
-/// The most cells of an update that is searched.
-constexpr int most_ordered_cells = 4096;
-
 /// Tells how many cells the orders of a beam have, of how many, and the best order until then.
 using OrderProgress = std::function<void(int cells, int all, const FoundOrder& best)>;
 

@@ -195,9 +195,10 @@ double least_seconds(const OrderGraph& graph) {
 
 FoundOrder search_order(const OrderTask& task, int width, const OrderProgress& progress) {
   check(task);
+  constexpr int most_cells = 4096;
   const double cells = 1.0 * task.stages() * task.microbatches * (task.split ? 3 : 2);
-  PG_CHECK(cells <= most_ordered_cells, "an update of ", cells, " cells is too large to search; ",
-           most_ordered_cells, " are possible. Use fewer microbatches, or the list scheduler");
+  PG_CHECK(cells <= most_cells, "an update of ", cells, " cells is too large to search; ",
+           most_cells, " are possible. Use fewer microbatches, or the list scheduler");
   const OrderGraph graph(task);
   FoundOrder best{{}, PartialOrder::never, least_seconds(graph)};
   auto take = [&](Plan rows) {

@@ -5,7 +5,6 @@
 #include "autograd/blank/blank_device.h"
 #include "parallel/codecs/low_rank.h"
 #include "parallel/codecs/message_codec.h"
-#include "parallel/collectives/collective.h"
 #include "parallel/plan/lifetimes.h"
 
 namespace plangrad::parallel {

@@ -94,7 +94,6 @@ VerifiedPlan verify(Plan plan) {
   for (const Replay& row : rows) row.check_leaks();
   check_repeat(plan, pairing, rows);
   Facts facts = facts_of(plan, pairing, rows);
-  facts.held = held;
   return VerifiedPlan(std::move(plan), std::move(facts));
 }
 // [end snippet]

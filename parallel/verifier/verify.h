@@ -34,7 +34,6 @@ struct Facts {
                                          ///< activations are kept at once
   std::vector<int> peak_inputs;  ///< per rank: most such pairs whose activations or, after a drop,
                                  ///< inputs are kept at once
-  std::vector<std::set<int>> held;      ///< per rank: the stages whose state or shard it keeps
   std::map<std::string, int> messages;  ///< sends by value: "a", "g", "p", "w", "t"; and "reduce",
                                         ///< "norm", "gather", counted once per group
 };
