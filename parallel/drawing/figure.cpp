@@ -64,15 +64,13 @@ std::vector<int> message_slots(const Timeline& timeline) {
   const std::vector<Record>& records = timeline.records;
   std::vector<std::size_t> order(records.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](auto a, auto b) { return records[a].start < records[b].start; });
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return records[i].start; });
   std::vector<int> slots(records.size(), 0);
   std::vector<std::vector<double>> busy_until(timeline.ranks);  // by rank and slot
   for (std::size_t i : order) {
     if (records[i].lane != Lane::message) continue;
     std::vector<double>& ends = busy_until.at(records[i].rank);
-    auto slot =
-        std::find_if(ends.begin(), ends.end(), [&](double end) { return end <= records[i].start; });
+    auto slot = std::ranges::find_if(ends, [&](double end) { return end <= records[i].start; });
     if (slot == ends.end()) slot = ends.insert(slot, 0.0);
     *slot = records[i].end;
     slots[i] = static_cast<int>(slot - ends.begin());

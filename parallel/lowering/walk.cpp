@@ -93,8 +93,7 @@ void Walk::add(int stage, int micro, int rank) {
 
 bool Walk::added(int stage, int micro) const {
   if (stage < plan_.stages) return of(stage, micro).added;
-  return std::all_of(plan_.tied.begin(), plan_.tied.end(),
-                     [&](int user) { return of(user, micro).added; });
+  return std::ranges::all_of(plan_.tied, [&](int user) { return of(user, micro).added; });
 }
 
 /// Names the value without which a computation can't start.

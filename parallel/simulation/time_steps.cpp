@@ -107,8 +107,7 @@ std::vector<Sending> sendings(const Plan& plan, const Timeline& timeline) {
           {record.rank, record.instruction, begin[i] + after / static_cast<double>(number), bytes});
     }
   }
-  std::stable_sort(result.begin(), result.end(),
-                   [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
+  std::ranges::stable_sort(result, {}, &Sending::seconds);
   return result;
 }
 

@@ -11,8 +11,7 @@ void require(bool condition, const Parts&... what) {
 }
 
 bool ascending_below(const std::vector<int>& numbers, int end) {
-  auto not_ascending = [](int a, int b) { return a >= b; };
-  return std::adjacent_find(numbers.begin(), numbers.end(), not_ascending) == numbers.end() &&
+  return std::ranges::adjacent_find(numbers, std::greater_equal<>()) == numbers.end() &&
          (numbers.empty() || (numbers.front() >= 0 && numbers.back() < end));
 }
 
