@@ -24,11 +24,6 @@ const std::vector<T>& given(const std::vector<T>& list, const std::vector<T>& ot
   return list.empty() ? otherwise : list;
 }
 
-/// In how many parts a value is sent: one per member of a group, in rounds; otherwise all at once.
-std::int64_t parts(const Instruction& x, const Plan& plan) {
-  return meets(x) ? static_cast<std::int64_t>(plan.groups[x.peer].size()) : 1;
-}
-
 /// Bytes of messages, each as long as the codec makes it.
 std::vector<std::int64_t> encoded_each(const CodecSpec& spec, std::vector<std::int64_t> list,
                                        int element = 4) {
@@ -104,17 +99,6 @@ void check(const Costs& costs, const Plan& plan) {
            " bytes/s, expected more than 0; leave it out for links that take no time");
 }
 
-std::int64_t rounds(const Instruction& x, const Plan& plan) {
-  const std::int64_t others = parts(x, plan) - 1;
-  switch (operation(x).cost) {
-    case Cost::message: return receives(x) ? 0 : 1;
-    case Cost::gather: return others;
-    case Cost::reduction:  // of a sharded plan's sums only a part comes back
-      return (x.what == Value::gradient_sum && plan.sharded > 0 ? 1 : 2) * others;
-    default: return 0;
-  }
-}
-
 std::int64_t bytes_of(const Instruction& x, const Costs& costs) {
   switch (x.what) {
     case Value::activation: return value_at(x.stage, costs.activation_bytes);
@@ -165,7 +149,6 @@ double duration(const Instruction& x, int rank, const Plan& plan, const Costs& c
 }
 
 std::int64_t bytes_sent(const Instruction& x, int rank, const Plan& plan, const Costs& costs) {
-  if (operation(x).cost != Cost::message && !meets(x)) return 0;
   const auto [sends, chunks, rounds] = sent_by(x, rank, plan, costs);
   return sends * bytes_of(x, costs) / chunks;
 }

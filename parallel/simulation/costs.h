@@ -91,11 +91,6 @@ int host_of(int rank, const Costs& costs);
 /// The links that messages take: the machine's, or one for each ordered pair of ranks.
 Topology topology_of(const Costs& costs);
 
-/// How often a rank sends in an instruction, if it sends equal parts: once in a send; in a
-/// collective of a group of N, by ring or scatter, 1/N of the value in each of
-///   all-reduce: 2 (N-1);  gather and reduce-scatter: N-1
-std::int64_t rounds(const Instruction& instruction, const Plan& plan);
-
 /// Bytes that a rank sends in an instruction; a recv sends nothing.
 ///   all-reduce by ring or scatter: 2 (N-1)/N bytes;  gather and reduce-scatter: (N-1)/N bytes
 std::int64_t bytes_sent(const Instruction& instruction, int rank, const Plan& plan,

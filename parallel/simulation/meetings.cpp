@@ -139,7 +139,7 @@ class MeetingRun {
 };
 
 Sent sent_by(const Instruction& x, int rank, const Plan& plan, const Costs& costs) {
-  if (!meets(x)) return {rounds(x, plan), 1, 1};
+  if (!meets(x)) return {sends(x) ? 1 : 0, 1, 1};
   const std::vector<int>& ranks = plan.groups[x.peer];
   const auto member = std::ranges::find(ranks, rank) - ranks.begin();
   const Collective list = list_of(x, plan, costs, static_cast<int>(member));

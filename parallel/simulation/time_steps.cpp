@@ -5,8 +5,6 @@
 #include <cmath>
 #include <tuple>
 
-#include "parallel/simulation/costs.h"
-
 namespace plangrad::parallel {
 namespace {
 
@@ -56,6 +54,16 @@ std::vector<double> beginnings(const Timeline& timeline) {
                                      : std::max(record.start, other));
   }
   return result;
+}
+
+/// How often a rank sends in an instruction, if it sends equal parts: once in a send; in a
+/// collective of a group of N, by ring or scatter, 1/N of the value in each of
+///   all-reduce: 2 (N-1);  gather, and reduction of a sharded plan's sum: N-1
+std::int64_t rounds(const Instruction& x, const Plan& plan) {
+  if (!meets(x)) return sends(x) ? 1 : 0;
+  const bool sends_once =
+      x.what == Value::weights || (x.what == Value::gradient_sum && plan.sharded > 0);
+  return (sends_once ? 1 : 2) * (std::ssize(plan.groups[x.peer]) - 1);
 }
 
 }  // namespace
