@@ -111,11 +111,6 @@ std::int64_t bytes_of(const Instruction& x, const Costs& costs) {
   }
 }
 
-int host_of(int rank, const Costs& costs) {
-  if (!costs.sums.hosts.empty()) return value_at(rank, costs.sums.hosts);
-  return topology_of(costs).host(rank);
-}
-
 Topology topology_of(const Costs& costs) {
   if (!costs.machine) return pair_links(costs.latency, costs.bandwidth);
   Topology topology = costs.machine->topology;

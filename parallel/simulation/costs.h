@@ -87,7 +87,6 @@ Sent sent_by(const Instruction& instruction, int rank, const Plan& plan, const C
 /// throws: Error if the plan is sharded, and the reduction has no part for each member
 double meeting_seconds(const Instruction& x, const Plan& plan, const Costs& costs);
 
-int host_of(int rank, const Costs& costs);
 /// The links that messages take: the machine's, or one for each ordered pair of ranks.
 Topology topology_of(const Costs& costs);
 

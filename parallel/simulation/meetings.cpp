@@ -31,7 +31,10 @@ Collective list_of(const Instruction& x, const Plan& plan, const Costs& costs, i
   const int members = static_cast<int>(ranks.size());
   Summing summing{x.op == Op::norm ? AllReduce::scatter_reduce : costs.sums.how};
   if (summing.how == AllReduce::by_transport) summing.how = AllReduce::ring;
-  for (int rank : ranks) summing.hosts.push_back(host_of(rank, costs));
+  const Topology links = topology_of(costs);
+  const std::vector<int>& hosts = costs.sums.hosts;
+  for (int rank : ranks)
+    summing.hosts.push_back(hosts.empty() ? links.host(rank) : value_at(rank, hosts));
   if (x.op == Op::gather) return all_gather(summing, member, members);
   if (is_sum(x) && plan.sharded > 0 && is_local(plan.codec))
     return reduce_scatter(summing, member, members);
