@@ -31,11 +31,6 @@ class Backend {
   /// The width to which rows of `columns` elements are best filled up, for products to be fast.
   virtual std::int64_t row_pitch(std::int64_t columns) const { return columns; }
 
-  /// Called before and after each call of a kernel (see KernelCall), for devices that keep track.
-  /// Calls may be nested and may come from several threads.
-  virtual void begin_kernel() {}
-  virtual void end_kernel() {}
-
   /// Runs `work`, in which kernels take and free the memory that they use beside their tensors, but
   /// neither read nor write: so a blank device learns a kernel's scratch (autograd/blank).
   /// throws: Error if the device can't

@@ -1,6 +1,6 @@
 // Memory is metered where it is allocated and where it is freed, nowhere else; every change updates
-// the live sums and their peaks under one lock, so peaks are exact. Also notifies a backend of the
-// kernels that it runs, and reports kernels that it lacks. Chapters 01 and 03.
+// the live sums and their peaks under one lock, so peaks are exact. Also reports kernels that a
+// backend lacks. Chapters 01 and 03.
 #include "autograd/device.h"
 
 #include <algorithm>
@@ -73,16 +73,6 @@ void Backend::no_kernel(const char* kernel) const {
   throw Error(text(kernel, ": the device ", name(),
                    " has no kernel for it; compute on the CPU, or ",
                    "write the kernel: override Backend::", kernel, " in the backend of ", name()));
-}
-
-Backend& KernelCall::on(Backend& backend) {
-  backend.begin_kernel();
-  backend_ = &backend;
-  return backend;
-}
-
-KernelCall::~KernelCall() {
-  if (backend_) backend_->end_kernel();
 }
 
 Storage::Storage(DevicePtr device, std::int64_t bytes, Category category)

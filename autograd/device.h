@@ -72,22 +72,6 @@ class MemoryMeter {
 
 class Backend;
 
-/// A call of a kernel: x.backend().softmax(x, y) makes a KernelCall as the default argument of
-/// backend(). The object tells the backend that a kernel begins; it is a temporary, so it dies at
-/// the end of the expression, and tells the backend that the kernel has ended.
-class KernelCall {
- public:
-  KernelCall() = default;
-  ~KernelCall();
-  KernelCall(const KernelCall&) = delete;
-  KernelCall& operator=(const KernelCall&) = delete;
-
-  Backend& on(Backend& backend);
-
- private:
-  Backend* backend_ = nullptr;
-};
-
 /// One rank's device. One thread uses it at a time, with two exceptions: the meter, and Storage
 /// objects, which any thread may make, for a category that it names, and delete; a rank's message
 /// lane does so. Devices that share a backend may be used at the same time.
@@ -95,8 +79,7 @@ class Device {
  public:
   explicit Device(std::shared_ptr<Backend> backend) : backend_(std::move(backend)) {}
 
-  /// Use the reference within one expression: the backend is not told of later calls through it.
-  Backend& backend(KernelCall&& call = {}) const { return call.on(*backend_); }
+  Backend& backend() const { return *backend_; }
   MemoryMeter& meter() { return meter_; }
 
   /// Whether operations record how to differentiate them; see NoGrad.

@@ -23,8 +23,7 @@ class Tensor {
   std::int64_t bytes() const { return numel() * size_of(dtype_); }
   DType dtype() const { return dtype_; }
   const DevicePtr& device() const { return storage_->device(); }
-  /// The device's backend, for use within one expression (see Device::backend).
-  Backend& backend(KernelCall&& call = {}) const { return device()->backend(std::move(call)); }
+  Backend& backend() const { return device()->backend(); }
   const std::shared_ptr<Storage>& storage() const { return storage_; }
 
   /// The address on the device, for backends; the host may be unable to read it.

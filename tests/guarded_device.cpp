@@ -46,7 +46,7 @@ class Arena {
              "guarded device: freed what was not allocated");
   }
 
-  // Calls of kernels are nested, and several threads make them; the outermost counts.
+  // Kernels call each other, and several threads call them; the outermost call counts.
   void unlock() {
     std::lock_guard lock(mutex_);
     if (depth_++ == 0) protect(PROT_READ | PROT_WRITE);
@@ -77,21 +77,39 @@ class GuardedBackend : public CpuBackend {
   void* allocate(std::int64_t bytes) override { return arena_.allocate(bytes); }
   void free(void* data, std::int64_t) override { arena_.free(data); }
 
-  void begin_kernel() override { arena_.unlock(); }
-  void end_kernel() override { arena_.lock(); }
-  /// Work is the host's, and calls kernels of its own.
-  void as_one_launch(const std::function<void()>& work) override {
-    arena_.lock();
-    try {
-      work();
-    } catch (...) {
-      arena_.unlock();
-      throw;
-    }
-    arena_.unlock();
+  void copy_from_host(const void* source, Out y) override {
+    const Open open(arena_);
+    CpuBackend::copy_from_host(source, y);
+  }
+  void copy_to_host(In x, void* target) override {
+    const Open open(arena_);
+    CpuBackend::copy_to_host(x, target);
+  }
+  void copy(In x, Out y) override {
+    const Open open(arena_);
+    CpuBackend::copy(x, y);
+  }
+  void fill(double value, Out y) override {
+    const Open open(arena_);
+    CpuBackend::fill(value, y);
   }
 
+#define PG_KERNEL(name, ...)              \
+  override {                              \
+    const Open open(arena_);              \
+    return CpuBackend::name(__VA_ARGS__); \
+  }
+#include "autograd/kernels.h"
+#undef PG_KERNEL
+
  private:
+  /// Unlocks the arena for as long as it lives.
+  struct Open {
+    Arena& arena;
+    explicit Open(Arena& arena) : arena(arena) { arena.unlock(); }
+    ~Open() { arena.lock(); }
+  };
+
   Arena arena_;
 };
 

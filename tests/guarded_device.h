@@ -8,9 +8,7 @@
 namespace plangrad::tests {
 
 /// Its storage lies in one range of addresses of this size, which only kernels can read and write:
-/// any other access is a segmentation fault. Memory is open for as long as the expression that
-/// calls a kernel, so what computes an argument there is not caught: it belongs in a statement
-/// before.
+/// any other access is a segmentation fault.
 autograd::DevicePtr guarded_device(std::int64_t bytes = 64 << 20);
 
 }  // namespace plangrad::tests
