@@ -46,9 +46,6 @@ class Backend {
   virtual void free(void* data, std::int64_t bytes) = 0;
   virtual void copy_from_host(const void* source, Out y) = 0;
   virtual void copy_to_host(In x, void* target) = 0;
-  /// Copies x to y, which has as many elements; if types differ, values are converted.
-  virtual void copy(In x, Out y) = 0;
-  virtual void fill(double value, Out y) = 0;
 
   /// Equally spaced runs of elements: run r begins at offset + r * pitch.
   struct Rows {

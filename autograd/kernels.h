@@ -3,13 +3,16 @@
 // `override`; one that wraps another backend passes the arguments on.
 // Not here: their loops (autograd/cpu, cuda/backend). Chapters 01 and 03.
 
-// Random values, drawn as in autograd/random.h.
+// One value everywhere, and random values, drawn as in autograd/random.h.
+virtual void fill(double value, Out y) PG_KERNEL(fill, value, y);
 virtual void fill_normal(RandomKey key, double mean, double deviation, Out y)
     PG_KERNEL(fill_normal, key, mean, deviation, y);
 virtual void fill_uniform(RandomKey key, double low, double high, Out y)
     PG_KERNEL(fill_uniform, key, low, high, y);
 
-// Moving values. copy_rows: `rows` runs of `width` elements; run r starts at offset + r * pitch.
+// Moving values. copy: y has as many elements as x; if types differ, values are converted.
+// copy_rows: `rows` runs of `width` elements; run r starts at offset + r * pitch.
+virtual void copy(In x, Out y) PG_KERNEL(copy, x, y);
 virtual void copy_rows(In x, Rows from, std::int64_t rows, std::int64_t width, Out y, Rows to)
     PG_KERNEL(copy_rows, x, from, rows, width, y, to);
 /// y's dimension i is x's dimension order[i].

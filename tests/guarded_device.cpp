@@ -85,14 +85,6 @@ class GuardedBackend : public CpuBackend {
     const Open open(arena_);
     CpuBackend::copy_to_host(x, target);
   }
-  void copy(In x, Out y) override {
-    const Open open(arena_);
-    CpuBackend::copy(x, y);
-  }
-  void fill(double value, Out y) override {
-    const Open open(arena_);
-    CpuBackend::fill(value, y);
-  }
 
 #define PG_KERNEL(name, ...)              \
   override {                              \

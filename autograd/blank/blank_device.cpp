@@ -22,8 +22,6 @@ class BlankBackend : public Backend {
   void free(void*, std::int64_t) override {}
   void copy_from_host(const void*, Out y) override { count(KernelWork{"copy_from_host"}.with(y)); }
   void copy_to_host(In, void*) override { no_value("copy_to_host"); }
-  void copy(In x, Out y) override { count(KernelWork{"copy"}.with(x, y)); }
-  void fill(double, Out y) override { count(KernelWork{"fill"}.with(y)); }
 
 #define PG_KERNEL(name, ...)                        \
   override {                                        \

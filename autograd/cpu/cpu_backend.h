@@ -61,8 +61,6 @@ class CpuBackend : public Backend {
   void free(void* data, std::int64_t bytes) override { blocks_.put_back(data, bytes); }
   void copy_from_host(const void* source, Out y) override;
   void copy_to_host(In x, void* target) override;
-  void copy(In x, Out y) override;
-  void fill(double value, Out y) override;
   void without_values(const std::function<void()>& work) override;
 
 #define PG_KERNEL(...) override

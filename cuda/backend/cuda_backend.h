@@ -177,8 +177,6 @@ class CudaBackend : public Backend {
   void free(void* data, std::int64_t bytes) override { allocator_.free(data, bytes); }
   void copy_from_host(const void* source, Out y) override;
   void copy_to_host(In x, void* target) override { read(x.raw(), target, x.bytes()); }
-  void copy(In x, Out y) override;
-  void fill(double value, Out y) override;
   std::int64_t row_pitch(std::int64_t columns) const override;
   void linear_backward(bool add, In dy, In x, Out dweight, Out dbias) override;
 

@@ -31,12 +31,6 @@ class ProfiledBackend : public Backend {
   void copy_to_host(In x, void* target) override {
     run(KernelWork{"copy_to_host"}.with(x), [&] { inner_->backend().copy_to_host(x, target); });
   }
-  void copy(In x, Out y) override {
-    run(KernelWork{"copy"}.with(x, y), [&] { inner_->backend().copy(x, y); });
-  }
-  void fill(double value, Out y) override {
-    run(KernelWork{"fill"}.with(y), [&] { inner_->backend().fill(value, y); });
-  }
 
   // [snippet profiled]
 #define PG_KERNEL(name, ...)                                         \
