@@ -15,7 +15,10 @@ std::string NcclComm::describe() const {
 }
 
 int NcclComm::member(int rank) const {
-  return static_cast<int>(std::ranges::find(ranks_, rank) - ranks_.begin());
+  const auto found = std::ranges::find(ranks_, rank);
+  PG_CHECK(found != ranks_.end(), "rank ", rank,
+           " is no member of the group that it calls NCCL with");
+  return static_cast<int>(found - ranks_.begin());
 }
 
 ncclUniqueId NcclComm::make_id() {

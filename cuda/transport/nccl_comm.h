@@ -51,7 +51,7 @@ class NcclComm {
   void destroy(const parallel::Deadline& deadline) noexcept;
 
   ncclComm_t get() const { return comm_; }
-  /// The number of a rank among the ranks.
+  /// The number of a rank among the ranks. throws: Error if it is not among them
   int member(int rank) const;
 
  private:

@@ -11,13 +11,6 @@ using parallel::Range;
 
 namespace {
 
-int member_of(const std::vector<int>& ranks, int rank) {
-  const auto found = std::find(ranks.begin(), ranks.end(), rank);
-  PG_CHECK(found != ranks.end(), "rank ", rank,
-           " is no member of the group that it calls NCCL with");
-  return static_cast<int>(found - ranks.begin());
-}
-
 /// A call is placed when each member has told the first one, over the transport below, what it is
 /// about to call. So no GPU begins to wait for a rank that is late or lost, and all members know
 /// that they call the same.
@@ -27,7 +20,7 @@ class NcclSum : public NcclRequest {
           const Message& message, DType dtype, NcclComm& comm)
       : NcclRequest(transport, message, comm, {ranks.at(0), -1, message.channel}),
         ranks_(ranks),
-        member_(member_of(ranks, transport.rank())),
+        member_(comm.member(transport.rank())),
         own_{what, dtype, message.bytes / size_of(dtype)},
         offered_(ranks.size(), own_) {
     transport.expect(*this);

@@ -3,6 +3,7 @@
 // Chapter 02.
 #include <unistd.h>
 
+#include <cctype>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -124,13 +125,9 @@ std::pair<Checksums, std::int64_t> describe_safetensors(
 }
 
 std::string safetensors_dtype(DType dtype) {
-  switch (dtype) {
-    case DType::f32: return "F32";
-    case DType::bf16: return "BF16";
-    case DType::f64: return "F64";
-    case DType::u8: return "U8";
-    default: return "I32";
-  }
+  std::string name = name_of(dtype);
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::toupper(c); });
+  return name;
 }
 
 }  // namespace plangrad::nn
