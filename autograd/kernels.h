@@ -107,10 +107,6 @@ virtual void max_pool2d(In x, Window window, Out y, Out index)
     PG_KERNEL(max_pool2d, x, window, y, index);
 virtual void max_pool2d_backward(In dy, In index, Out dx)
     PG_KERNEL(max_pool2d_backward, dy, index, dx);
-/// Padding counts as zeros, as in PyTorch.
-virtual void average_pool2d(In x, Window window, Out y) PG_KERNEL(average_pool2d, x, window, y);
-virtual void average_pool2d_backward(In dy, Window window, Out dx)
-    PG_KERNEL(average_pool2d_backward, dy, window, dx);
 /// Mean and biased variance of each channel, in statistic_dtype.               mean, variance (C)
 virtual void batch_norm_statistics(In x, Out mean, Out variance)
     PG_KERNEL(batch_norm_statistics, x, mean, variance);

@@ -312,8 +312,8 @@ Cases image() {
   cases.push_back({"average_pool2d",
                    {{{2, 3, 7, 5}}},
                    [](const Inputs& x) { return average_pool2d(x[0], 3, 2, 1); },
-                   {11},
-                   {6}});
+                   {11, 0, false, 1},  // the sum is stored
+                   {6, 0, false, 1}});
   for (bool training : {true, false})
     cases.push_back({text("batch_norm ", training ? "training" : "inference"),
                      {{{2, 3, 7, 5}}, {{3}}, {{3}}},

@@ -1,7 +1,7 @@
-// Kernels on images: the maximum and the average of every window; batch norm: each channel's
-// statistics, normalisation by them, and the gradient of both.
-// Not here: convolution (convolution.cpp), the average over a whole image, which is a reduction,
-// and running statistics, which travel like gradients (autograd/ops.h).
+// Kernels on images: the maximum of every window; batch norm: each channel's statistics,
+// normalisation by them, and the gradient of both.
+// Not here: convolution (convolution.cpp); averages, which are convolutions or reductions
+// (autograd/ops/image.cpp); and running statistics, which travel like gradients (autograd/ops.h).
 // Chapter 02; Ioffe and Szegedy 2015.
 #include <limits>
 
@@ -31,8 +31,7 @@ struct PooledPlanes {
 
   std::int64_t size() const { return height * width; }
   std::int64_t outputs() const { return out_height * out_width; }
-  std::int64_t window_size() const { return std::int64_t{window.height} * window.width; }
-  std::int64_t work() const { return outputs() * window_size(); }
+  std::int64_t work() const { return outputs() * window.height * window.width; }
 
   /// Calls body(position in the plane) for each element that window o of a plane reads.
   template <class Body>
@@ -78,35 +77,6 @@ void CpuBackend::max_pool2d_backward(In dy, In index, Out dx) {
       const T* d = dy.data<T>() + plane * p.outputs();
       const std::int32_t* at = index.data<std::int32_t>() + plane * p.outputs();
       for (std::int64_t o = 0; o < p.outputs(); ++o) sum[at[o]] += d[o];
-      std::copy(sum.begin(), sum.end(), dx.data<T>() + plane * p.size());
-    });
-  });
-}
-
-void CpuBackend::average_pool2d(In x, Window window, Out y) {
-  const PooledPlanes p(x, y, window);
-  dispatch(x.dtype(), [&]<class T>() {
-    Compute<T> count = static_cast<Compute<T>>(p.window_size());
-    for_planes(x, p.work(), [&](std::int64_t plane) {
-      const T* in = x.data<T>() + plane * p.size();
-      for (std::int64_t o = 0; o < p.outputs(); ++o) {
-        Compute<T> sum = 0;
-        p.for_read(o, [&](std::int64_t at) { sum += in[at]; });
-        y.data<T>()[plane * p.outputs() + o] = sum / count;
-      }
-    });
-  });
-}
-
-void CpuBackend::average_pool2d_backward(In dy, Window window, Out dx) {
-  const PooledPlanes p(dx, dy, window);
-  dispatch(dx.dtype(), [&]<class T>() {
-    Compute<T> count = static_cast<Compute<T>>(p.window_size());
-    for_planes(dx, p.work(), [&](std::int64_t plane) {
-      std::vector<Compute<T>> sum(p.size());
-      const T* d = dy.data<T>() + plane * p.outputs();
-      for (std::int64_t o = 0; o < p.outputs(); ++o)
-        p.for_read(o, [&](std::int64_t at) { sum[at] += Compute<T>(d[o]) / count; });
       std::copy(sum.begin(), sum.end(), dx.data<T>() + plane * p.size());
     });
   });

@@ -71,17 +71,12 @@ Tensor max_pool2d(const Tensor& x, int size, int stride, int padding) {
   });
 }
 
-// y[h,w] = 1/size^2 sum_{i,j} x[h s + i - p, w s + j - p]
-//   dx[a,b] = 1/size^2 times the sum of dy[h,w] over the windows that hold x[a,b]
+// y[h,w] = 1/size^2 sum_{i,j} x[h s + i - p, w s + j - p]: a convolution of each channel with ones
 Tensor average_pool2d(const Tensor& x, int size, int stride, int padding) {
-  Window window{size, size, stride, padding};
-  Tensor y = empty(pool("average_pool2d", x, window), x.dtype(), x.device());
-  x.backend().average_pool2d(x, window, y);
-  return record(y, "average_pool2d", x, [window, shape = x.shape()](const Tensor& dy) {
-    Tensor dx = empty(shape, dy.dtype(), dy.device());
-    dy.backend().average_pool2d_backward(dy, window, dx);
-    return dx;
-  });
+  const Shape shape = pool("average_pool2d", x, {size, size, stride, padding});
+  const Tensor planes = reshape(x, {x.size(0) * x.size(1), 1, x.size(2), x.size(3)});
+  const Tensor ones = full({1, 1, size, size}, 1, x.dtype(), x.device());
+  return affine(reshape(conv2d(planes, ones, stride, padding), shape), 1.0 / (size * size));
 }
 
 // The statistics are x's own, over M = N H W values; with n = (x - mean) / deviation:

@@ -1,18 +1,13 @@
-// Kernels on images. Pooling has one thread per result, and its gradients one thread per pixel,
-// which adds the pixel's contributions in the order of the windows. Batch norm's kernels that sum
-// have one block per channel.
-// Not here: convolution (convolution.cu), the average over a whole image, which is a reduction, and
-// running statistics (autograd/ops.h). Chapter 02; Ioffe and Szegedy 2015.
+// Kernels on images. Pooling has one thread per result, and its gradient one block per plane. Batch
+// norm's kernels that sum have one block per channel.
+// Not here: convolution (convolution.cu); averages, which are convolutions or reductions
+// (autograd/ops/image.cpp); and running statistics (autograd/ops.h). Chapter 02; Ioffe and Szegedy
+// 2015.
 #include "cuda/backend/kernel_types.h"
 
 namespace plangrad::cuda {
 
 namespace {
-
-/// Numbers in [first, last).
-struct Interval {
-  int first, last;
-};
 
 /// Planes of height x width, the window that slides over them, and the sizes of the results.
 struct SlidingPlanes {
@@ -26,32 +21,14 @@ struct SlidingPlanes {
         out_width(static_cast<int>(y.size(3))),
         window(window) {}
 
-  /// The positions that window `at` reads, along a side of the image.
-  __device__ Interval read(int at, int window_size, int size) const {
-    const int first = at * window.stride - window.padding;
-    return {max(first, 0), min(first + window_size, size)};
-  }
-  /// The windows that may read position `at`, along a side of the image.
-  __device__ Interval readers(int at, int window_size, int out_size) const {
-    const int last = at + window.padding, first = last - window_size + 1;
-    return {first <= 0 ? 0 : (first + window.stride - 1) / window.stride,
-            min(last / window.stride + 1, out_size)};
-  }
   /// Calls body(position in the plane) for each element that window o of a plane reads.
   template <class Body>
   __device__ void for_read(int o, Body body) const {
-    const Interval down = read(o / out_width, window.height, height);
-    const Interval across = read(o % out_width, window.width, width);
-    for (int i = down.first; i < down.last; ++i)
-      for (int j = across.first; j < across.last; ++j) body(i * width + j);
-  }
-  /// Calls body(o) for all windows of a plane that read the position.
-  template <class Body>
-  __device__ void for_readers(int position, Body body) const {
-    const Interval down = readers(position / width, window.height, out_height);
-    const Interval across = readers(position % width, window.width, out_width);
-    for (int i = down.first; i < down.last; ++i)
-      for (int j = across.first; j < across.last; ++j) body(i * out_width + j);
+    const int top = o / out_width * window.stride - window.padding;
+    const int left = o % out_width * window.stride - window.padding;
+    const int bottom = min(top + window.height, height), right = min(left + window.width, width);
+    for (int i = max(top, 0); i < bottom; ++i)
+      for (int j = max(left, 0); j < right; ++j) body(i * width + j);
   }
 };
 
@@ -70,25 +47,6 @@ __device__ void max_of_window(std::int64_t i, SlidingPlanes p, const T* x, T* y,
   });
   y[i] = plane[best];
   index[i] = best;
-}
-
-template <class T>
-__device__ void average_of_window(std::int64_t i, SlidingPlanes p, const T* x, T* y) {
-  const int area = p.out_height * p.out_width;
-  const T* plane = x + i / area * p.height * p.width;
-  float sum = 0;
-  p.for_read(static_cast<int>(i % area), [&](int at) { sum += to_float(plane[at]); });
-  y[i] = from_float<T>(sum / static_cast<float>(p.window.height * p.window.width));
-}
-
-template <class T>
-__device__ void shares_of_windows(std::int64_t i, SlidingPlanes p, const T* dy, T* dx) {
-  const int size = p.height * p.width;
-  const T* plane = dy + i / size * p.out_height * p.out_width;
-  const auto share = static_cast<float>(p.window.height * p.window.width);
-  float sum = 0;
-  p.for_readers(static_cast<int>(i % size), [&](int o) { sum += to_float(plane[o]) / share; });
-  dx[i] = from_float<T>(sum);
 }
 
 /// Has one block per plane, whose threads all read all indices. A thread adds the gradients of
@@ -116,18 +74,6 @@ __global__ void __launch_bounds__(item_threads)
 void CudaBackend::max_pool2d(In x, Window window, Out y, Out index) {
   dispatch(x, [&]<class T>() {
     run_each<max_of_window<T>>(y.numel(), SlidingPlanes(x, y, window), x, y, index);
-  });
-}
-
-void CudaBackend::average_pool2d(In x, Window window, Out y) {
-  dispatch(x, [&]<class T>() {
-    run_each<average_of_window<T>>(y.numel(), SlidingPlanes(x, y, window), x, y);
-  });
-}
-
-void CudaBackend::average_pool2d_backward(In dy, Window window, Out dx) {
-  dispatch(dx, [&]<class T>() {
-    run_each<shares_of_windows<T>>(dx.numel(), SlidingPlanes(dx, dy, window), dy, dx);
   });
 }
 

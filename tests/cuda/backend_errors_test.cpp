@@ -123,8 +123,6 @@ TEST_CASE("backend errors: f64 is refused by kernels on matrices, images and enc
       [&] { backend.conv2d_backward_weight(y, y, {}, y); },
       [&] { backend.max_pool2d(y, {}, y, index); },
       [&] { backend.max_pool2d_backward(y, index, y); },
-      [&] { backend.average_pool2d(y, {}, y); },
-      [&] { backend.average_pool2d_backward(y, {}, y); },
       [&] { backend.batch_norm_statistics(y, w, w); },
       [&] { backend.batch_norm_apply(y, w, w, w, w, 1e-5, y); },
       [&] { backend.batch_norm_backward(y, w, w, w, 1e-5, y, y, w, w); },

@@ -69,8 +69,8 @@ Cases pools() {
         {text("average_pool2d ", p.x),
          {{p.x}},
          [p](const Inputs& x) { return average_pool2d(x[0], p.size, p.stride, p.padding); },
-         {windows + 2},
-         {2 * windows + 2}});
+         {windows + 2, 0, false, 1},  // the sum is stored
+         {2 * windows + 2, 0, false, 1}});
   }
   return cases;
 }
