@@ -47,10 +47,6 @@ class Backend {
   virtual void copy_from_host(const void* source, Out y) = 0;
   virtual void copy_to_host(In x, void* target) = 0;
 
-  /// Equally spaced runs of elements: run r begins at offset + r * pitch.
-  struct Rows {
-    std::int64_t offset = 0, pitch = 0;
-  };
   /// Flags of a product: the matrices to transpose, and whether to add it to the result.
   struct Gemm {
     bool transpose_a = false, transpose_b = false;

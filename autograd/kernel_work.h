@@ -82,11 +82,6 @@ struct KernelWorks {
   }
 
   // ---- values that move
-  static KernelWork copy_rows(In x, Backend::Rows, std::int64_t rows, std::int64_t width, Out,
-                              Backend::Rows) {
-    return {.kind = "copy_rows",
-            .bytes = 2.0 * static_cast<double>(rows * width * size_of(x.dtype()))};
-  }
   static KernelWork gather(In, In index, bool add, Out y) {
     return {.kind = "gather", .bytes = bytes_of(index) + (add ? 3 : 2) * bytes_of(y)};
   }

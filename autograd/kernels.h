@@ -11,10 +11,7 @@ virtual void fill_uniform(RandomKey key, double low, double high, Out y)
     PG_KERNEL(fill_uniform, key, low, high, y);
 
 // Moving values. copy: y has as many elements as x; if types differ, values are converted.
-// copy_rows: `rows` runs of `width` elements; run r starts at offset + r * pitch.
 virtual void copy(In x, Out y) PG_KERNEL(copy, x, y);
-virtual void copy_rows(In x, Rows from, std::int64_t rows, std::int64_t width, Out y, Rows to)
-    PG_KERNEL(copy_rows, x, from, rows, width, y, to);
 /// y's dimension i is x's dimension order[i].
 virtual void permute(In x, const std::vector<int>& order, Out y) PG_KERNEL(permute, x, order, y);
 /// y[i] = x[index[i]], or y[i] += x[index[i]]; x and y may differ in type. Indices (i32) ascend.

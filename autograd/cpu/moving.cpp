@@ -53,14 +53,6 @@ void CpuBackend::fill_uniform(RandomKey key, double low, double high, Out y) {
   generate(y, [=](std::int64_t i) { return low + (high - low) * uniform(key, i); });
 }
 
-void CpuBackend::copy_rows(In x, Rows from, std::int64_t rows, std::int64_t width, Out y, Rows to) {
-  std::int64_t size = size_of(x.dtype());
-  cpu::parallel_each(rows, width, [=](std::int64_t r) {
-    std::memcpy(y.raw() + (to.offset + r * to.pitch) * size,
-                x.raw() + (from.offset + r * from.pitch) * size, width * size);
-  });
-}
-
 template <class Word>
 static void permute_words(const Tensor& x, const std::vector<int>& order, const Tensor& y) {
   const int rank = y.shape().rank();
@@ -76,6 +68,7 @@ static void permute_words(const Tensor& x, const std::vector<int>& order, const 
 
 void CpuBackend::permute(In x, const std::vector<int>& order, Out y) {
   switch (size_of(x.dtype())) {
+    case 1: return permute_words<std::uint8_t>(x, order, y);
     case 2: return permute_words<std::uint16_t>(x, order, y);
     case 4: return permute_words<std::uint32_t>(x, order, y);
     default: return permute_words<std::uint64_t>(x, order, y);

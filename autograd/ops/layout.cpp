@@ -1,7 +1,8 @@
 // Reductions and layouts. Reduced dimensions stay, with size 1, so that broadcasting spreads the
 // gradient of a sum over them; a mean is a scaled sum; other operations undo their broadcasting by
-// sum_to. Slices and concatenations are copies of rows of equal width, forward and backward; only a
-// reshape, and a slice that stays in one piece, share memory with their input. Chapter 01.
+// sum_to. Slices and concatenations along an inner dimension transpose it to the front first, where
+// parts are in one piece; only a reshape, and a slice that is in one piece already, share memory
+// with their input. Chapter 01.
 #include <algorithm>
 #include <numeric>
 
@@ -60,26 +61,6 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
   return reshape(sum(x, axes), shape);
 }
 
-/// Copies x into elements [first, first + x.size(axis)) of y's dimension `axis`; if `out`, copies
-/// those elements of y into x instead.
-static void copy_part(const Tensor& x, const Tensor& y, int axis, std::int64_t first,
-                      bool out = false) {
-  std::int64_t rows = y.shape().product(0, axis);
-  std::int64_t inner = y.shape().product(axis + 1, y.shape().rank());
-  std::int64_t width = x.size(axis) * inner;
-  Backend::Rows part{0, width}, whole{first * inner, y.size(axis) * inner};
-  if (out)
-    y.backend().copy_rows(y, whole, rows, width, x, part);
-  else
-    x.backend().copy_rows(x, part, rows, width, y, whole);
-}
-
-static Tensor part_of(const Tensor& x, int axis, std::int64_t first, std::int64_t count) {
-  Tensor y = empty(x.shape().with(axis, count), x.dtype(), x.device());
-  copy_part(y, x, axis, first, true);
-  return y;
-}
-
 Tensor reshape(const Tensor& x, const Shape& shape) {
   PG_CHECK(shape.numel() == x.numel(), "reshape: ", x.shape(), " has ", x.numel(), " elements, ",
            shape, " has ", shape.numel());
@@ -128,39 +109,47 @@ Tensor slice(const Tensor& x, int axis, std::int64_t first, std::int64_t last) {
   axis = x.shape().axis(axis);
   PG_CHECK(0 <= first && first < last && last <= x.size(axis), "slice: [", first, ",", last,
            ") of dimension ", axis, " of ", x.shape());
-  Shape shape = x.shape().with(axis, last - first);
-  Tensor y = x.shape().product(0, axis) == 1
-                 ? x.window(first * x.shape().product(axis + 1, x.shape().rank()), shape)
-                 : part_of(x, axis, first, last - first);
-  return record(y, "slice", x, [axis, first, whole = x.shape()](const Tensor& dy) {
+  if (x.shape().product(0, axis) != 1)
+    return transpose(slice(transpose(x, 0, axis), 0, first, last), 0, axis);
+  const std::int64_t start = first * x.shape().product(axis + 1, x.shape().rank());
+  const Tensor y = x.window(start, x.shape().with(axis, last - first));
+  return record(y, "slice", x, [start, whole = x.shape()](const Tensor& dy) {
     Tensor dx = zeros(whole, dy.dtype(), dy.device());
-    copy_part(dy, dx, axis, first);
+    dy.backend().copy(dy, dx.window(start, dy.shape()));
     return dx;
   });
 }
 
 Tensor concatenate(const std::vector<Tensor>& parts, int axis) {
   PG_CHECK(!parts.empty(), "concatenate: no parts");
-  axis = parts[0].shape().axis(axis);
-  std::vector<std::int64_t> sizes;
+  const Shape& like = parts[0].shape();
+  axis = like.axis(axis);
+  std::vector<Shape> shapes;
+  std::int64_t total = 0;
   for (const Tensor& part : parts) {
-    PG_CHECK(part.shape().rank() == parts[0].shape().rank() && part.dtype() == parts[0].dtype() &&
-                 part.shape().with(axis, 1) == parts[0].shape().with(axis, 1),
+    PG_CHECK(part.shape().rank() == like.rank() && part.dtype() == parts[0].dtype() &&
+                 part.shape().with(axis, 1) == like.with(axis, 1),
              "concatenate: ", part, " does not fit ", parts[0], " along dimension ", axis);
-    sizes.push_back(part.size(axis));
+    shapes.push_back(part.shape());
+    total += part.size(axis);
   }
-  std::int64_t total = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}), first = 0;
-  Tensor y = empty(parts[0].shape().with(axis, total), parts[0].dtype(), parts[0].device());
+  if (like.product(0, axis) != 1) {
+    std::vector<Tensor> turned;
+    for (const Tensor& part : parts) turned.push_back(transpose(part, 0, axis));
+    return transpose(concatenate(turned, 0), 0, axis);
+  }
+  Tensor y = empty(like.with(axis, total), parts[0].dtype(), parts[0].device());
+  std::int64_t start = 0;
   for (const Tensor& part : parts) {
-    copy_part(part, y, axis, first);
-    first += part.size(axis);
+    part.backend().copy(part, y.window(start, part.shape()));
+    start += part.numel();
   }
-  return record(y, "concatenate", parts, [axis, sizes](const Tensor& dy) {
+  return record(y, "concatenate", parts, [shapes](const Tensor& dy) {
     std::vector<Tensor> gradients;
-    std::int64_t first = 0;
-    for (std::int64_t size : sizes) {
-      gradients.push_back(part_of(dy, axis, first, size));
-      first += size;
+    std::int64_t start = 0;
+    for (const Shape& shape : shapes) {
+      gradients.push_back(dy.window(start, shape));
+      start += shape.numel();
     }
     return gradients;
   });

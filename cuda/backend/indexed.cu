@@ -1,5 +1,5 @@
-// Kernels that move elements: rows, permutations, elements by index, and rows of a table by id,
-// whose backward adds up the rows of each id. It sorts the ids first, so that the rows of an id are
+// Kernels that move elements: permutations, elements by index, and rows of a table by id, whose
+// backward adds up the rows of each id. It sorts the ids first, so that the rows of an id are
 // neighbours, and then adds parts of equal length, however many ids a part has.
 // Not here: the largest elements of a tensor, with their indices (largest.cu).
 // Chapters 02, 03 and 11; Singh and Bhatele 2023 (SAMO) for gather and expand; Satish, Harris and
@@ -10,14 +10,6 @@
 namespace plangrad::cuda {
 
 namespace {
-
-/// Copies rows of `width` words; pitches are in words.
-template <class Word>
-__device__ void copy_word(std::int64_t i, std::int64_t width, const Word* x, std::int64_t x_pitch,
-                          Word* y, std::int64_t y_pitch) {
-  const std::int64_t row = i / width, at = i % width;
-  y[row * y_pitch + at] = x[row * x_pitch + at];
-}
 
 template <class Word>
 __device__ void permute_word(std::int64_t i, const Walk& walk, const Word* x, Word* y) {
@@ -44,21 +36,6 @@ void check_count(const char* kernel, const Tensor& index, std::int64_t listed) {
 }
 
 }  // namespace
-
-void CudaBackend::copy_rows(In x, Rows from, std::int64_t rows, std::int64_t width, Out y,
-                            Rows to) {
-  refuse_f64(x);
-  const std::int64_t size = size_of(x.dtype());
-  const std::byte* in = x.raw() + from.offset * size;
-  std::byte* out = y.raw() + to.offset * size;
-  dispatch_words(
-      [&]<class Word>() {
-        const std::int64_t words = width * size / sizeof(Word);
-        run_each<copy_word<Word>>(rows * words, words, in, from.pitch * size / sizeof(Word), out,
-                                  to.pitch * size / sizeof(Word));
-      },
-      address_of(in), address_of(out), width * size, from.pitch * size, to.pitch * size);
-}
 
 void CudaBackend::permute(In x, const std::vector<int>& order, Out y) {
   refuse_f64(x);

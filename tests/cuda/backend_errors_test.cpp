@@ -62,9 +62,6 @@ TEST_CASE("backend errors: f64 is refused by every kernel") {
       [&] { backend.fill_normal(key, 0, 1, x); },
       [&] { backend.fill_uniform(key, 0, 1, x); },
       [&] {
-        backend.copy_rows(x, {0, 2}, 1, 2, x, {0, 2});
-      },
-      [&] {
         backend.permute(x, {1, 0}, x);
       },
       [&] { backend.gather(w, ids, false, w); },

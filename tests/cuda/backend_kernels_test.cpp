@@ -76,29 +76,13 @@ TEST_CASE("backend kernels: copies between types, and sums in the wider one") {
         }
 }
 
-TEST_CASE("backend kernels: rows and permutations") {
+TEST_CASE("backend kernels: permutations") {
   Machine machine;
-  using Rows = Backend::Rows;
-  struct Run {
-    Rows from;
-    std::int64_t rows, width;
-    Rows to;
-  };
   for (DType dtype : {DType::f32, DType::bf16, DType::i32}) {
     auto make = [&](const char* name, const Shape& shape, const DevicePtr& device) {
       if (dtype != DType::i32) return numbers(name, shape, dtype, device);
       return from_host(std::vector<std::int32_t>(shape.numel(), name[0]), shape, device);
     };
-    for (const Run& run :
-         {Run{{0, 8}, 3, 8, {0, 8}}, Run{{1, 9}, 5, 3, {2, 7}}, Run{{4, 16}, 40, 12, {8, 20}},
-          Run{{0, 1}, 1, 700, {1, 1}}, Run{{3, 0}, 4, 2, {0, 2}}, Run{{0, 4}, 0, 4, {0, 4}}}) {
-      Both copied([&](const DevicePtr& device) {
-        Tensor x = make("x", {900}, device), y = make("y", {900}, device);
-        y.backend().copy_rows(x, run.from, run.rows, run.width, y, run.to);
-        return y;
-      });
-      CHECK(copied.equal());
-    }
     Both permuted([&](const DevicePtr& device) {
       Tensor x = make("x", {3, 1, 17, 2, 5}, device), y = empty({17, 5, 3, 2, 1}, dtype, device);
       y.backend().permute(x, {2, 4, 0, 3, 1}, y);
