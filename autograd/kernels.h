@@ -42,8 +42,6 @@ virtual void bias_gelu_backward(In x, In bias, In dy, Out dx, Out dbias)
 
 // Reductions. y has x's rank, with size 1 along the reduced dimensions.
 virtual void reduce(Reduction op, In x, Out y) PG_KERNEL(reduce, op, x, y);
-/// dx = dy where x is the maximum y, shared evenly between equal maxima; else 0.
-virtual void max_backward(In x, In y, In dy, Out dx) PG_KERNEL(max_backward, x, y, dy, dx);
 /// Sums the squares of each tensor's elements, in f64; the host waits for the device only once.
 virtual std::vector<double> sums_of_squares(const std::vector<Tensor>& tensors)
     PG_KERNEL(sums_of_squares, tensors);

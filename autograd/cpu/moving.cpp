@@ -179,21 +179,6 @@ void CpuBackend::reduce(Reduction op, In x, Out y) {
   if (!done) reduce(op, target, y);
 }
 
-void CpuBackend::max_backward(In x, In y, In dy, Out dx) {
-  CategoryScope category(*x.device(), Category::workspace);
-  Tensor stretched = zeros(x.shape(), x.dtype(), x.device()), count = empty_like(y);
-  binary(Binary::add, stretched, y, stretched);
-  dispatch(x.dtype(), [&]<class T>() {
-    const T *in = x.data<T>(), *top = stretched.data<T>();
-    T* mark = dx.data<T>();
-    cpu::parallel_each(x.numel(), 1,
-                       [=](std::int64_t i) { mark[i] = Compute<T>(in[i] == top[i]); });
-  });
-  reduce(Reduction::sum, dx, count);
-  binary(Binary::divide, dx, count, dx);
-  binary(Binary::multiply, dx, dy, dx);
-}
-
 std::vector<double> CpuBackend::sums_of_squares(const std::vector<Tensor>& tensors) {
   constexpr std::int64_t block = 4096;
   std::vector<double> sums;

@@ -39,12 +39,16 @@ Tensor mean(const Tensor& x, const std::vector<int>& axes) {
   return affine(sum(x, axes), 1 / count);
 }
 
+// dx = dy / n where x is one of n equal maxima, else 0
 Tensor max(const Tensor& x, const std::vector<int>& axes) {
   Tensor y = reduce(Reduction::max, x, axes);
-  return record(y, "max", x, [x, y](const Tensor& dy) {
-    Tensor dx = empty_like(x);
-    x.backend().max_backward(x, y, dy, dx);
-    return dx;
+  return record(y, "max", x, [x, y, axes](const Tensor& dy) {
+    // The slope of relu at y - x is 0 where x is a maximum, and 1 elsewhere.
+    const Tensor distance = y - x, ones = full(x.shape(), 1, x.dtype(), x.device());
+    const Tensor less = empty_like(x);
+    x.backend().unary_backward(Unary::relu, distance, distance, ones, less);
+    const Tensor maxima = affine(less, -1, 1);
+    return maxima / sum(maxima, axes) * dy;
   });
 }
 

@@ -140,31 +140,6 @@ void CudaBackend::reduce(Reduction op, In x, Out y) {
   if (!done) reduce(op, target, y);
 }
 
-/// mark = 1 where x is the maximum, else 0.
-template <class T>
-static __device__ void mark_maximum(std::int64_t i, const Walk& walk, const T* x, const T* y,
-                                    T* mark) {
-  mark[i] = from_float<T>(to_float(x[i]) == to_float(y[walk.place(i).b]) ? 1 : 0);
-}
-
-/// Divides dy among the marked elements, in place.
-template <class T>
-static __device__ void share_among_marked(std::int64_t i, const Walk& walk, const float* marks,
-                                          const T* dy, T* dx) {
-  const std::int64_t in_y = walk.place(i).b;
-  dx[i] = from_float<T>(to_float(dx[i]) / marks[in_y] * to_float(dy[in_y]));
-}
-
-void CudaBackend::max_backward(In x, In y, In dy, Out dx) {
-  const Tensor marks = workspace(y.shape(), DType::f32, x.device());
-  const Walk walk(x, y, x);
-  dispatch(x, [&]<class T>() {
-    run_each<mark_maximum<T>>(x.numel(), walk, x, y, dx);
-    reduce(Reduction::sum, dx, marks);
-    run_each<share_among_marked<T>>(x.numel(), walk, marks, dy, dx);
-  });
-}
-
 namespace {
 
 constexpr int square_threads = 256, square_pack = 4, square_part = 8 * square_pack * square_threads;
