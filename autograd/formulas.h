@@ -71,6 +71,14 @@ void dispatch(Unary op, Kernel&& kernel) {
 
 // ---- Codecs
 
+/// Calls `kernel.template operator()<T>()` with the C++ type of values that codecs encode.
+template <class Kernel>
+auto dispatch_encoded(DType dtype, Kernel&& kernel) {
+  PG_CHECK(dtype == DType::f32 || dtype == DType::bf16, "codecs act on f32 and bf16, not ", dtype);
+  return dtype == DType::f32 ? kernel.template operator()<float>()
+                             : kernel.template operator()<bf16>();
+}
+
 /// Item i of an array of T, which may begin at any byte of a message.
 template <class T>
 PG_HOST_DEVICE T read_item(const void* array, std::int64_t i) {

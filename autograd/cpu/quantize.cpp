@@ -1,8 +1,8 @@
 // Max-min quantization of buckets, to the bytes of a message and back, one strip at a time: its
-// values stay in the first-level cache from the search for extremes to the packing of their levels.
+// values stay in the first-level cache from the search for extremes to the packing of their levels,
+// 8 at a time: 8 numbers of b bits take b bytes, the first number in the lowest bits.
 // Not here: the use of quantized values in compressed sums (parallel/codecs).
 // Chapter 10; Markov et al. 2022, "CGX".
-#include "autograd/cpu/encoded.h"
 #include "autograd/cpu/parallel.h"
 #include "autograd/cpu/vector_math.h"
 #include "autograd/formulas.h"
@@ -10,6 +10,65 @@
 namespace plangrad::autograd {
 
 namespace {
+
+/// A mask of the lowest `used` bits in every lane of `lane` bits of a word.
+constexpr std::uint64_t low_bits(int lane, int used) {
+  std::uint64_t one = used == 64 ? ~0ull : (1ull << used) - 1, all = 0;
+  for (int at = 0; at < 64; at += lane) all |= one << at;
+  return all;
+}
+
+// [snippet join]
+/// Joins pairs of lanes that hold `used` bits each: moves the upper lane down beside the lower one.
+template <int lane, int used>
+constexpr std::uint64_t join_lanes(std::uint64_t word) {
+  constexpr std::uint64_t low = low_bits(2 * lane, used);
+  return (word & low) | ((word >> (lane - used)) & (low << used));
+}
+// [end snippet]
+
+/// Splits each pair of lanes again: the inverse of join_lanes.
+template <int lane, int used>
+constexpr std::uint64_t part_lanes(std::uint64_t word) {
+  constexpr std::uint64_t low = low_bits(2 * lane, used);
+  return (word & low) | ((word & (low << used)) << (lane - used));
+}
+
+// [snippet join_bytes]
+/// Packs 8 numbers of b bits, one in each byte, into the lowest b bytes.
+template <int b>
+constexpr std::uint64_t join_bytes(std::uint64_t word) {
+  return join_lanes<32, 4 * b>(join_lanes<16, 2 * b>(join_lanes<8, b>(word)));
+}
+// [end snippet]
+/// Unpacks 8 numbers of b bits to one in each byte: the inverse of join_bytes.
+template <int b>
+constexpr std::uint64_t part_bytes(std::uint64_t word) {
+  return part_lanes<8, b>(part_lanes<16, 2 * b>(part_lanes<32, 4 * b>(word)));
+}
+
+// One loop works on whole words, and the compiler vectorises it. The other one moves 8 bytes, of
+// which b count, so that the last word needs 8 bytes of room.
+template <int b>
+void pack_words(std::uint64_t* words, std::int64_t groups, std::byte* packed) {
+  for (std::int64_t i = 0; i < groups; ++i) words[i] = join_bytes<b>(words[i]);
+  for (std::int64_t i = 0; i < groups; ++i) std::memcpy(packed + b * i, words + i, 8);
+}
+template <int b>
+void unpack_words(const std::byte* packed, std::int64_t groups, std::uint64_t* words) {
+  for (std::int64_t i = 0; i < groups; ++i) std::memcpy(words + i, packed + b * i, 8);
+  for (std::int64_t i = 0; i < groups; ++i) words[i] = part_bytes<b>(words[i]);
+}
+
+/// Packs groups of 8 numbers below 2^bits, one byte each, and overwrites `words`. Writes 8 - bits
+/// more bytes than the groups need.                                                  bits: 1 to 8
+void pack(int bits, std::uint64_t* words, std::int64_t groups, std::byte* packed) {
+  dispatch<1, 8>(bits, [=]<int b>() { pack_words<b>(words, groups, packed); });
+}
+/// Unpacks what pack() wrote. Reads 8 - bits more bytes than the groups need.
+void unpack(int bits, const std::byte* packed, std::int64_t groups, std::uint64_t* words) {
+  dispatch<1, 8>(bits, [=]<int b>() { unpack_words<b>(packed, groups, words); });
+}
 
 /// Finds the extremes. Returns whether all values are finite.
 template <class T>
@@ -118,7 +177,7 @@ bool encode_strip(const T* x, const Message<T>& m, std::int64_t first, std::int6
       to_levels(x + from, to - from, m.scale(i), m.steps(), round, block.levels() + from - at);
     });
     std::fill(block.levels() + (end - at), block.levels() + 8 * groups, 0);
-    cpu::pack(m.bits, block.words, groups, block.packed);
+    pack(m.bits, block.words, groups, block.packed);
     std::memcpy(m.packed() + at / 8 * m.bits, block.packed, m.packed_bytes(end - at));
   }
   return finite;
@@ -131,7 +190,7 @@ void decode_strip(const Message<T>& m, std::int64_t first, std::int64_t last, T*
   for (std::int64_t at = first; at < last; at += block.size) {
     std::int64_t end = std::min(last, at + block.size), groups = (end - at + 7) / 8;
     std::memcpy(block.packed, m.packed() + at / 8 * m.bits, m.packed_bytes(end - at));
-    cpu::unpack(m.bits, block.packed, groups, block.words);
+    unpack(m.bits, block.packed, groups, block.words);
     m.for_buckets(at, end, [&](std::int64_t i, std::int64_t from, std::int64_t to) {
       from_levels(block.levels() + from - at, to - from, m.scale(i), y + from);
     });
@@ -142,7 +201,7 @@ void decode_strip(const Message<T>& m, std::int64_t first, std::int64_t last, T*
 
 bool CpuBackend::quantize(In x, Quantizer how, RandomKey key, Out bytes) {
   std::atomic<bool> finite = true;
-  cpu::dispatch_encoded(x.dtype(), [&]<class T>() {
+  dispatch_encoded(x.dtype(), [&]<class T>() {
     Message<T> m{x.numel(), how.bucket, how.bits, bytes.raw()};
     const T* in = x.data<T>();
     m.for_strips([&](std::int64_t first, std::int64_t last) {
@@ -157,7 +216,7 @@ bool CpuBackend::quantize(In x, Quantizer how, RandomKey key, Out bytes) {
 }
 
 void CpuBackend::dequantize(In bytes, Quantizer how, Out y) {
-  cpu::dispatch_encoded(y.dtype(), [&]<class T>() {
+  dispatch_encoded(y.dtype(), [&]<class T>() {
     Message<T> m{y.numel(), how.bucket, how.bits, bytes.raw()};
     T* out = y.data<T>();
     m.for_strips([&](std::int64_t first, std::int64_t last) { decode_strip(m, first, last, out); });

@@ -2,7 +2,6 @@
 // indices, and scatters them among zeros again.
 // Not here: how many elements a message holds, and when a threshold is set (parallel/codecs).
 // Chapter 10.
-#include "autograd/cpu/encoded.h"
 #include "autograd/cpu/parallel.h"
 #include "autograd/formulas.h"
 
@@ -124,19 +123,19 @@ Selected select_values(const T* x, std::int64_t count, Selection which, const Te
 }  // namespace
 
 Magnitude CpuBackend::magnitude(In x, std::int64_t k) {
-  return cpu::dispatch_encoded(x.dtype(), [&]<class T>() {
+  return dispatch_encoded(x.dtype(), [&]<class T>() {
     return find_magnitude(
         k, [&](KeyDigit digit) { return count_keys(x.data<T>(), x.numel(), digit); });
   });
 }
 
 Selected CpuBackend::select(In x, Selection which, Out bytes) {
-  return cpu::dispatch_encoded(
+  return dispatch_encoded(
       x.dtype(), [&]<class T>() { return select_values(x.data<T>(), x.numel(), which, bytes); });
 }
 
 void CpuBackend::collect(In x, Out bytes) {
-  cpu::dispatch_encoded(x.dtype(), [&]<class T>() {
+  dispatch_encoded(x.dtype(), [&]<class T>() {
     Slots<T> slots(bytes);
     slots.for_each("slot", x.numel(), [&](std::int64_t slot, std::int32_t index) {
       write_item(slots.values, slot, index < 0 ? T(0.0f) : x.data<T>()[index]);
@@ -146,7 +145,7 @@ void CpuBackend::collect(In x, Out bytes) {
 
 void CpuBackend::scatter(In bytes, Out y) {
   fill(0, y);
-  cpu::dispatch_encoded(y.dtype(), [&]<class T>() {
+  dispatch_encoded(y.dtype(), [&]<class T>() {
     Slots<T> slots(bytes);
     slots.for_each("value", y.numel(), [&, out = y.data<T>()](std::int64_t slot, int index) {
       if (index >= 0) out[index] = read_item<T>(slots.values, slot);
