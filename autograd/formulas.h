@@ -1,11 +1,13 @@
-// Formulas that CPU and GPU share: functions of one number, and their gradients; the levels of a
-// bucket, which both ends of a message use; the k-th largest magnitude; and items of a message.
+// Formulas that CPU and GPU share: functions of one number, and their gradients; the maximum of a
+// window; the levels of a bucket, which both ends of a message use; the k-th largest magnitude; and
+// items of a message.
 // Not here: exp and sigmoid, which each processor computes in its own way, and loops. A CPU's loop
 // is vectorised only where the compiler inlines the formula: that is 5 to 10 times faster.
 // Chapters 03 and 10; Hendrycks and Gimpel 2016 for GELU; Markov et al. 2022, "CGX"; Alabi et al.
 // 2012 (radix select).
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
@@ -68,6 +70,39 @@ void dispatch(Unary op, Kernel&& kernel) {
   dispatch<0, static_cast<int>(Unary::gelu)>(
       static_cast<int>(op), [&]<int n>() { kernel.template operator()<static_cast<Unary>(n)>(); });
 }
+
+/// Planes (height,width), a window that slides over them, and the sizes of the results.
+struct SlidingPlanes {
+  int height, width, out_height, out_width;
+  Window window;
+
+  SlidingPlanes(const Tensor& x, const Tensor& y, Window window)
+      : height(static_cast<int>(x.size(2))),
+        width(static_cast<int>(x.size(3))),
+        out_height(static_cast<int>(y.size(2))),
+        out_width(static_cast<int>(y.size(3))),
+        window(window) {}
+
+  /// The place in a plane of the largest value(place) that window o reads. Ties go to the first
+  /// one; if there are NaNs, the last one wins.
+  template <class Value>
+  PG_HOST_DEVICE int place_of_max(int o, Value value) const {
+    const int top = o / out_width * window.stride - window.padding;
+    const int left = o % out_width * window.stride - window.padding;
+    const int bottom = std::min(top + window.height, height);
+    const int right = std::min(left + window.width, width);
+    decltype(value(0)) most{};
+    int best = -1;
+    for (int i = std::max(top, 0); i < bottom; ++i)
+      for (int j = std::max(left, 0); j < right; ++j) {
+        const auto found = value(i * width + j);
+        if (best >= 0 && !(found > most) && found == found) continue;
+        most = found;
+        best = i * width + j;
+      }
+    return best;
+  }
+};
 
 // ---- Codecs
 

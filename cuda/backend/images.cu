@@ -3,48 +3,19 @@
 // Not here: convolution (convolution.cu); averages, which are convolutions or reductions
 // (autograd/ops/image.cpp); and running statistics (autograd/ops.h). Chapter 02; Ioffe and Szegedy
 // 2015.
+#include "autograd/formulas.h"
 #include "cuda/backend/kernel_types.h"
 
 namespace plangrad::cuda {
 
 namespace {
 
-/// Planes of height x width, the window that slides over them, and the sizes of the results.
-struct SlidingPlanes {
-  int height, width, out_height, out_width;
-  Window window;
-
-  SlidingPlanes(const Tensor& x, const Tensor& y, Window window)
-      : height(static_cast<int>(x.size(2))),
-        width(static_cast<int>(x.size(3))),
-        out_height(static_cast<int>(y.size(2))),
-        out_width(static_cast<int>(y.size(3))),
-        window(window) {}
-
-  /// Calls body(position in the plane) for each element that window o of a plane reads.
-  template <class Body>
-  __device__ void for_read(int o, Body body) const {
-    const int top = o / out_width * window.stride - window.padding;
-    const int left = o % out_width * window.stride - window.padding;
-    const int bottom = min(top + window.height, height), right = min(left + window.width, width);
-    for (int i = max(top, 0); i < bottom; ++i)
-      for (int j = max(left, 0); j < right; ++j) body(i * width + j);
-  }
-};
-
-/// Ties go to the first value; if there are NaNs, the last one wins.
 template <class T>
 __device__ void max_of_window(std::int64_t i, SlidingPlanes p, const T* x, T* y, int* index) {
   const int area = p.out_height * p.out_width;
   const T* plane = x + i / area * p.height * p.width;
-  float top = -INFINITY;
-  int best = -1;
-  p.for_read(static_cast<int>(i % area), [&](int position) {
-    const float value = to_float(plane[position]);
-    if (best >= 0 && !(value > top) && value == value) return;
-    top = value;
-    best = position;
-  });
+  const int best =
+      p.place_of_max(static_cast<int>(i % area), [=](int at) { return to_float(plane[at]); });
   y[i] = plane[best];
   index[i] = best;
 }
