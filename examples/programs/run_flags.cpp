@@ -11,6 +11,7 @@
 #include "nn/checkpoint/checkpoint.h"
 #include "nn/text/vocabulary.h"
 #include "parallel/engine/training.h"
+#include "parallel/session/agreement.h"
 #include "parallel/transports/launch.h"
 
 namespace plangrad::examples {
