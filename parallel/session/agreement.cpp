@@ -4,14 +4,12 @@
 #include "parallel/session/agreement.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <nlohmann/json.hpp>
-#include <random>
 
 #include "autograd/version.h"
 #include "parallel/transports/launch.h"
@@ -57,15 +55,6 @@ void check_agreement(Transport& transport, const json& run, const nn::OpenedChec
              opened(other), ", than rank 0, ", opened(first), "; give all ranks the same --resume ",
              "DIR, which all hosts share, and start them when no run saves there");
   }
-}
-
-std::string common_run_id(Transport& transport, const std::string& own, double timeout) {
-  std::string id = own;
-  if (id.empty()) {
-    std::random_device random;
-    id = fmt::format("{:08x}{:08x}", random(), random());
-  }
-  return broadcast_bytes(transport, id, timeout);
 }
 
 std::uint32_t checksum_of(const Tensor& x, std::uint32_t before) {

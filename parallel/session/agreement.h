@@ -15,9 +15,6 @@ namespace plangrad::parallel {
 void check_agreement(Transport& transport, const nlohmann::json& run,
                      const nn::OpenedCheckpoint* resumed, double timeout);
 
-/// Returns rank 0's `own` on all ranks, or a random one if that is empty.
-std::string common_run_id(Transport& transport, const std::string& own, double timeout);
-
 /// The CRC-32 of a tensor's bytes, continued from that of other bytes `before` it.
 std::uint32_t checksum_of(const Tensor& x, std::uint32_t before = 0);
 

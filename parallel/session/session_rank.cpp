@@ -2,6 +2,10 @@
 // Chapter 05.
 #include "parallel/session/session_rank.h"
 
+#include <fmt/format.h>
+
+#include <random>
+
 namespace plangrad::parallel {
 namespace {
 
@@ -80,7 +84,9 @@ SessionRank::SessionRank(const Training& training, Transport& transport, const D
   check_first_weights(engine_, steps_);
   if (settings.resumed) settings.resumed->close();  // all ranks have begun
   claim_ = claim_folder(transport, settings.out, settings.engine.timeout, settings.lock);
-  run_id_ = common_run_id(transport, run_id_, settings.engine.timeout);
+  std::random_device random;
+  if (run_id_.empty()) run_id_ = fmt::format("{:08x}{:08x}", random(), random());
+  run_id_ = broadcast_bytes(transport, run_id_, settings.engine.timeout);  // that of rank 0
 }
 
 /// Makes the rank's part of the run, or reads it from a checkpoint.
