@@ -119,9 +119,11 @@ TextData GptRun::load_data() const {
            from.string(), ": its model knows ", model.vocabulary, " tokens, and ",
            text.vocabulary ? "--vocab " + vocabulary : data.string(), " has ", size,
            "; leave out --vocab, or use the data that belongs to the model");
-  PG_CHECK(largest < model.vocabulary, "--from ", from.string(), ": its model knows ",
-           model.vocabulary, " tokens, and ", data.string(), " has token ", largest,
-           ", which was added to the vocabulary alone");
+  PG_CHECK(
+      largest < model.vocabulary, "--from ", from.string(), ": its model knows ", model.vocabulary,
+      " tokens, and ", data.string(), " has token ", largest,
+      ", which was added to the vocabulary alone: take it out of the text, or give the model a ",
+      "row for it in Python, by resize_token_embeddings()");
   return text;
 }
 

@@ -91,8 +91,15 @@ LoadedGpt load_run(const fs::path& folder, const DevicePtr& device) {
 }  // namespace
 
 LoadedGpt load_gpt(const fs::path& folder, const DevicePtr& device) {
-  LoadedGpt gpt =
-      fs::exists(folder / "config.json") ? load_folder(folder, device) : load_run(folder, device);
+  std::error_code no_folder;
+  const auto is_of_run = [](const fs::directory_entry& file) {
+    const std::string name = file.path().filename().string();
+    return name == "checkpoint" || name.starts_with("manifest");
+  };
+  const bool is_run = std::ranges::any_of(fs::directory_iterator(folder, no_folder), is_of_run) ||
+                      other_weights(folder).empty();
+  LoadedGpt gpt = fs::exists(folder / "config.json") || !is_run ? load_folder(folder, device)
+                                                                : load_run(folder, device);
   gpt.stage->bind(gpt.weights);
   return gpt;
 }

@@ -59,10 +59,10 @@ GptConfig parse_config(const json& config) {
            "activation_function is ", shown(activation),
            "; plangrad's GPT supports only \"gelu_new\" and its other names");
   GptConfig result;
-  result.layers = size_setting(config, {"n_layer"});
-  result.heads = size_setting(config, {"n_head"});
-  result.width = size_setting(config, {"n_embd"});
-  result.context = size_setting(config, {"n_positions", "n_ctx"});
+  result.layers = size_setting(config, {"n_layer", "num_hidden_layers"});
+  result.heads = size_setting(config, {"n_head", "num_attention_heads"});
+  result.width = size_setting(config, {"n_embd", "hidden_size"});
+  result.context = size_setting(config, {"n_positions", "n_ctx", "max_position_embeddings"});
   result.vocabulary = size_setting(config, {"vocab_size"});
   const json inner = setting("n_inner"), tied = setting("tie_word_embeddings");
   PG_CHECK(inner.is_null() || inner == 4ll * result.width, "n_inner is ", shown(inner),
@@ -72,7 +72,8 @@ GptConfig parse_config(const json& config) {
   return result;
 }
 
-/// Says what a folder has instead of model.safetensors, and what to do; empty: nothing like it.
+}  // namespace
+
 std::string other_weights(const fs::path& folder) {
   std::map<std::string, std::string> remedies{
       {".gguf", "use the model that it was converted from"},
@@ -81,7 +82,8 @@ std::string other_weights(const fs::path& folder) {
     remedies[kind] =
         "load it in Python with transformers, and write it anew with save_pretrained(NEW_FOLDER)";
   std::string words;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+  std::error_code no_folder;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, no_folder)) {
     const std::string name = entry.path().filename().string();
     if (name == "adapter_model.safetensors")
       return name +
@@ -92,6 +94,8 @@ std::string other_weights(const fs::path& folder) {
   }
   return words;
 }
+
+namespace {
 
 /// The files of a folder's weights: model.safetensors, or the parts that its index names.
 std::vector<fs::path> weight_files(const fs::path& folder) {
@@ -223,6 +227,8 @@ void check_names(const std::string& path, const GptConfig& config, Weights found
 
 GptConfig read_gpt_config(const fs::path& folder) {
   const fs::path path = folder / "config.json";
+  const std::string others = fs::exists(path) ? "" : other_weights(folder);
+  PG_CHECK(others.empty(), folder.string(), " has no config.json, but ", others);
   const json all = read_json(path, most::config);
   GptConfig config;
   try {
@@ -230,7 +236,8 @@ GptConfig read_gpt_config(const fs::path& folder) {
   } catch (const json::exception&) {
     throw Error(path.string() + ": is damaged: it is not the JSON object of a GPT-2 config");
   } catch (const Error& error) {
-    throw Error(path.string() + ": " + error.what());
+    throw Error(path.string() + ": " + error.what() +
+                ". No flag changes what a model is: take one of GPT-2's kind, or train one anew");
   }
   check_size(config, weight_files(folder));
   return config;

@@ -10,6 +10,10 @@
 
 namespace plangrad::nn {
 
+/// Says which weights of another kind a folder has (LoRA, .bin, GGUF, ...), and what to do with
+/// them; empty: none that are known.
+std::string other_weights(const std::filesystem::path& folder);
+
 /// Reads the network that the folder's config.json describes. Dropout stays 0, because it is a
 /// choice for training. Compares its size with that of the weights: model.safetensors, or the parts
 /// that a model.safetensors.index.json names.

@@ -110,15 +110,23 @@ auto read_by(const fs::path& file, const char* as, F read) {
     return read(bytes);
   } catch (const std::exception& problem) {
     const std::string kind = foreign_kind(bytes);
-    throw Error(kind.empty() ? text(file.string(), as, problem.what())
+    throw Error(kind.empty() ? text(file.string(), as, problem.what(),
+                                    ". Instead of a text, train on its ids, ",
+                                    "which Hugging Face's tokenizer makes: a .bin file of uint16")
                              : text(file.string(), ' ', kind));
   }
 }
 
-/// The tokens that a folder adds beside its tokenizer.json, or without one.
-std::vector<AddedToken> tokens_beside(const fs::path& folder) {
-  std::vector<AddedToken> added;
-  const auto add = [&](const json& id, json token) {
+/// What a folder says of tokens beside its tokenizer.json, or without one.
+struct Beside {
+  std::vector<AddedToken> first;     // they hide those of the same content in tokenizer.json
+  std::vector<AddedToken> last;      // those of tokenizer.json hide these
+  std::vector<std::string> special;  // Hugging Face appends those that are no tokens yet
+};
+
+Beside tokens_beside(const fs::path& folder) {
+  Beside beside;
+  const auto add = [](const json& id, json token, std::vector<AddedToken>& added) {
     token["id"] = id;
     added.push_back(added_token(token));
   };
@@ -126,16 +134,33 @@ std::vector<AddedToken> tokens_beside(const fs::path& folder) {
     if (fs::exists(folder / name))
       read_by(folder / name, ": ", [&](const std::string& bytes) { take(parse_json(bytes)); });
   };
+  bool is_gpt2 = fs::exists(folder / "config.json");  // if no class of a tokenizer is named
+  json named = json::object();                        // by role
   read_in("tokenizer_config.json", [&](const json& config) {
-    for (const char* name : {"add_prefix_space", "add_bos_token", "add_eos_token"})
+    for (const char* name :
+         {"add_prefix_space", "add_bos_token", "add_eos_token", "split_special_tokens"})
       check_setting(config, name, false);
     const json tokens = config.value("added_tokens_decoder", json::object());
-    for (const auto& [id, token] : tokens.items()) add(parse_json(id), token);
+    for (const auto& [id, token] : tokens.items()) add(parse_json(id), token, beside.first);
+    const json kind = config.value("tokenizer_class", json());
+    if (kind.is_string()) is_gpt2 = kind.get<std::string>().starts_with("GPT2");
+    named = config;
   });
+  read_in("special_tokens_map.json", [&](const json& names) { named.update(names); });
   read_in("added_tokens.json", [&](const json& ids) {
-    for (const auto& [content, id] : ids.items()) add(id, {{"content", content}});
+    for (const auto& [content, id] : ids.items()) add(id, {{"content", content}}, beside.last);
   });
-  return added;
+  for (const std::string role : {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token",
+                                 "cls_token", "mask_token", "additional_special_tokens"}) {
+    const bool is_default = is_gpt2 && (role == "bos_token" || role == "eos_token" ||
+                                        role == "unk_token");  // GPT-2's own, if it is not named
+    const json found = named.value(role, is_default ? json(end_of_text) : json());
+    for (const json& token : found.is_array() ? found : json::array({found}))
+      if (const json& content = token.is_object() ? token.value("content", json()) : token;
+          content.is_string())
+        beside.special.push_back(content.get<std::string>());
+  }
+  return beside;
 }
 
 /// Whether a post-processor adds tokens to each text.
@@ -150,7 +175,8 @@ bool adds_tokens(const json& part) {
 /// Makes a vocabulary of a model's tokens and of those that were added. As in Hugging Face, a token
 /// that the model has keeps its id, and new ones follow.
 BytePairVocabulary byte_pairs_of(const json& vocab, const std::vector<std::string>& merges,
-                                 std::vector<AddedToken> added) {
+                                 std::vector<AddedToken> added,
+                                 const std::vector<std::string>& special) {
   std::vector<std::string> tokens = in_order(vocab);
   std::set<std::string> known{""};
   std::erase_if(added, [&](const auto& token) { return !known.insert(token.content).second; });
@@ -161,6 +187,11 @@ BytePairVocabulary byte_pairs_of(const json& vocab, const std::vector<std::strin
     PG_CHECK(token.id == id, "its added token \"", token.content, "\" has the id ", token.id,
              ", and Hugging Face gives it ", id);
     if (own == vocab.end()) tokens.push_back(token.content);
+  }
+  for (const std::string& token : special) {
+    if (vocab.contains(token) || !known.insert(token).second) continue;
+    added.push_back({static_cast<std::int32_t>(tokens.size()), token});
+    tokens.push_back(token);
   }
   return {std::move(tokens), merges, added};
 }
@@ -179,7 +210,7 @@ std::vector<std::string> merges_of(const json& model) {
 }
 
 /// Reads a tokenizer of byte pairs.
-BytePairVocabulary byte_pairs_of(const json& all, const std::vector<AddedToken>& beside) {
+BytePairVocabulary byte_pairs_of(const json& all, const Beside& beside) {
   const json& model = all.at("model");
   json split = all.value("pre_tokenizer", json());
   if (split.is_object() && split.value("type", "") == "Sequence" &&
@@ -196,11 +227,11 @@ BytePairVocabulary byte_pairs_of(const json& all, const std::vector<AddedToken>&
   check_setting(model, "dropout", 0);
   check_setting(model, "continuing_subword_prefix", "");
   check_setting(model, "end_of_word_suffix", "");
-  std::vector<AddedToken> added;
+  std::vector<AddedToken> added = beside.first;
   for (const json& token : all.value("added_tokens", json::array()))
     added.push_back(added_token(token));
-  added.insert(added.end(), beside.begin(), beside.end());
-  return byte_pairs_of(model.at("vocab"), merges, std::move(added));
+  added.insert(added.end(), beside.last.begin(), beside.last.end());
+  return byte_pairs_of(model.at("vocab"), merges, std::move(added), beside.special);
 }
 
 /// Returns the lines of merges.txt without the first one, "#version: 0.2".
@@ -257,7 +288,7 @@ std::unique_ptr<Vocabulary> read_tokenizer(const fs::path& folder) {
 }
 
 std::unique_ptr<Vocabulary> read_tokenizer_json(const fs::path& file) {
-  const std::vector<AddedToken> beside = tokens_beside(file.parent_path());
+  const Beside beside = tokens_beside(file.parent_path());
   const auto read = [&](const std::string& bytes) -> std::unique_ptr<Vocabulary> {
     const json all = parse_json(bytes);
     const json& model = all.at("model");
@@ -278,11 +309,13 @@ std::unique_ptr<Vocabulary> read_tokenizer_json(const fs::path& file) {
 
 BytePairVocabulary read_byte_pairs(const fs::path& vocab_json) {
   const std::string merges = read_file(vocab_json.parent_path() / "merges.txt");
-  const std::vector<AddedToken> beside = tokens_beside(vocab_json.parent_path());
-  return read_by(vocab_json, " and its merges.txt are not a byte-pair vocabulary: ",
-                 [&](const std::string& vocab) {
-                   return byte_pairs_of(parse_json(vocab), merge_lines(merges), beside);
-                 });
+  Beside beside = tokens_beside(vocab_json.parent_path());
+  beside.first.insert(beside.first.end(), beside.last.begin(), beside.last.end());
+  return read_by(
+      vocab_json,
+      " and its merges.txt are not a byte-pair vocabulary: ", [&](const std::string& vocab) {
+        return byte_pairs_of(parse_json(vocab), merge_lines(merges), beside.first, beside.special);
+      });
 }
 
 void write_byte_pairs(const BytePairVocabulary& vocabulary, const fs::path& folder) {

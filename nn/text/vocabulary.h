@@ -156,8 +156,12 @@ std::unique_ptr<Vocabulary> read_tokenizer(const std::filesystem::path& folder);
 
 /// Reads a tokenizer.json: byte pairs in GPT-2's spelling, split into words by GPT-2's pattern, or
 /// one token for each character. Byte pairs have its added tokens, and those of a
-/// tokenizer_config.json or an added_tokens.json in the same folder.
+/// tokenizer_config.json or an added_tokens.json in the same folder. Tokens that have a role there
+/// or in special_tokens_map.json, such as pad_token, are appended if they are missing; and so is
+/// <|endoftext|> if the tokenizer's class is GPT-2's, or if the folder has a config.json and no
+/// class is named.
 /// throws: Error if the file is damaged, or describes a tokenizer of another kind; it names what
+///         differs
 std::unique_ptr<Vocabulary> read_tokenizer_json(const std::filesystem::path& file);
 
 struct SampleSettings {

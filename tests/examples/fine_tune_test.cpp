@@ -219,6 +219,11 @@ TEST_CASE("a run's export has a tokenizer and is gone once its weights are") {
   const std::string written = greedy(runs.path("run"));
   CHECK(greedy(folder) == written);
   CHECK(greedy(runs.path("run") + "/checkpoint") == written);
+  fs::create_directory(runs.path("lora"));
+  std::ofstream(runs.path("lora") + "/adapter_model.safetensors") << "PK";
+  const Finished lora = run({"sample_gpt", "--from", runs.path("lora")});
+  CHECK(lora.status == 2);
+  CHECK_THAT(lora.errors, Contains("has no config.json") && Contains("merge_and_unload()"));
   fs::remove(folder + "/vocab.json");  // tokenizer.json is enough
   CHECK(greedy(folder) == written);
   runs.succeed({"sample_gpt", "--from", runs.path("run"), "--export", runs.path("again")});

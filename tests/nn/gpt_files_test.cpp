@@ -187,6 +187,20 @@ TEST_CASE("the config becomes ours") {
   folder.write();
   CHECK(read_gpt_config(folder.path).context == 7);
   CHECK_FALSE(read_gpt_config(folder.path).tied);
+  for (const auto& [ours, other] :
+       std::map<std::string, std::string>{{"n_layer", "num_hidden_layers"},
+                                          {"n_head", "num_attention_heads"},
+                                          {"n_embd", "hidden_size"},
+                                          {"n_ctx", "max_position_embeddings"}}) {
+    folder.config[other] = folder.config[ours];
+    folder.config.erase(ours);
+  }
+  folder.write();
+  config = read_gpt_config(folder.path);
+  CHECK(config.layers == 2);
+  CHECK(config.heads == 2);
+  CHECK(config.width == 4);
+  CHECK(config.context == 7);
 }
 
 TEST_CASE("causal masks are skipped, a tied head may be in the file, an untied one must be") {
@@ -228,7 +242,8 @@ TEST_CASE("a config that the network does not compute is refused by name") {
   CHECK_THAT(with("scale_attn_by_inverse_layer_idx", true), Contains("inverse_layer_idx is true"));
   CHECK_THAT(with("add_cross_attention", true), Contains("add_cross_attention is true"));
   CHECK_THAT(with("n_inner", 32),
-             Contains("n_inner is 32; plangrad's GPT supports only 4 * n_embd = 16"));
+             Contains("n_inner is 32; plangrad's GPT supports only 4 * n_embd = 16") &&
+                 Contains("take one of GPT-2's kind, or train one anew"));
   for (const json& bad : {json(0), json(-1), json(1.5), json("2"), json(1ll << 31), json()})
     CHECK_THAT(with("n_layer", bad), Contains("n_layer is " + bad.dump() + ", expected a whole"));
   CHECK_THAT(with("n_head", 3), Contains("the width must be a multiple of the heads"));
@@ -348,6 +363,10 @@ TEST_CASE("weights of other kinds are named, with what to do") {
     write_file(folder.path / name, "PK");
     CHECK_THAT(refusal(folder),
                Contains(std::string("has no model.safetensors, but ") + name) && Contains(remedy));
+    fs::rename(folder.path / "config.json", folder.path / "config");
+    CHECK_THAT(refusal(folder),
+               Contains(std::string("has no config.json, but ") + name) && Contains(remedy));
+    fs::rename(folder.path / "config", folder.path / "config.json");
     fs::remove(folder.path / name);
   }
   write_file(folder.path / "config.json", "<html>");

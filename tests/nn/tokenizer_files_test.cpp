@@ -134,6 +134,43 @@ TEST_CASE("a folder adds tokens beside its vocabulary's files") {
   }
 }
 
+// As Hugging Face's tokenizers do, of three generations (4.28, 4.44 and 5.24).
+TEST_CASE("tokens with a role that a tokenizer lacks are appended to it") {
+  const auto ids = [](const json& config, const json& map, bool has_model) {
+    const TokenizerFolder folder;
+    write_byte_pairs(small_pairs(false), folder.path);
+    write_file(folder.path / "tokenizer_config.json", config.dump());
+    write_file(folder.path / "special_tokens_map.json", map.dump());
+    if (has_model) write_file(folder.path / "config.json", "{}");
+    return read_tokenizer(folder.path)->encode("a<|endoftext|>[PAD]").size();
+  };
+  const std::size_t text = std::string_view("a<|endoftext|>[PAD]").size(), pad = 5, end = 13;
+  const json none = json::object(), fast{{"tokenizer_class", "PreTrainedTokenizerFast"}};
+  CHECK(ids(none, none, false) == text);
+  CHECK(ids(fast, none, true) == text);
+  CHECK(ids(none, none, true) == text - end + 1);
+  CHECK(ids({{"tokenizer_class", "GPT2TokenizerFast"}}, none, false) == text - end + 1);
+  CHECK(ids({{"pad_token", "[PAD]"}}, none, false) == text - pad + 1);
+  CHECK(ids(fast, {{"pad_token", {{"content", "[PAD]"}}}}, false) == text - pad + 1);
+  CHECK(ids(fast, {{"additional_special_tokens", {"[PAD]", "a"}}}, true) == text - pad + 1);
+  const json other{{"bos_token", "a"}, {"eos_token", "a"}, {"unk_token", nullptr}};
+  CHECK(ids(none, other, true) == text);
+}
+
+TEST_CASE("what tokenizer_config.json says of an added token counts before tokenizer.json") {
+  const TokenizerFolder folder;
+  write_tokenizer(small_pairs(true), folder.path, 16);
+  json all = folder.tokenizer();
+  json mask{{"id", 259}, {"content", "<mask>"}, {"lstrip", false}};
+  all["added_tokens"].push_back(mask);
+  folder.write(all);
+  mask["lstrip"] = true;
+  const json config{{"added_tokens_decoder", {{"259", mask}}}};
+  CHECK(read_tokenizer(folder.path)->encode("a <mask>") == Tokens{64, 220, 259});
+  write_file(folder.path / "tokenizer_config.json", config.dump());
+  CHECK(read_tokenizer(folder.path)->encode("a <mask>") == Tokens{64, 259});
+}
+
 TEST_CASE("an error names that file of a tokenizer which has it") {
   const TokenizerFolder folder;
   write_tokenizer(small_pairs(true), folder.path, 16);
@@ -146,6 +183,7 @@ TEST_CASE("an error names that file of a tokenizer which has it") {
   const char* config = "tokenizer_config.json";
   check(config, R"({"add_prefix_space": true})", "add_prefix_space is true");
   check(config, R"({"add_bos_token": true})", "add_bos_token is true");
+  check(config, R"({"split_special_tokens": true})", "a .bin file of uint16");
   check(config, R"({"added_tokens_decoder": {"x": {"content": "y"}}})", "");
   check(config, "<html>", "is a web page");
   check("added_tokens.json", R"({"<|pad|>": "one"})", "expected a whole number");
