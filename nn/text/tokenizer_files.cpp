@@ -117,7 +117,7 @@ auto read_by(const fs::path& file, const char* as, F read) {
   }
 }
 
-/// What a folder says of tokens beside its tokenizer.json, or without one.
+/// The tokens that other files of a folder add to those of its tokenizer.json or vocab.json.
 struct Beside {
   std::vector<AddedToken> first;     // they hide those of the same content in tokenizer.json
   std::vector<AddedToken> last;      // those of tokenizer.json hide these

@@ -1,7 +1,7 @@
 // Orders: in which order ranks run the cells of one update, whose stages lie on ranks in any way,
-// if each rank may keep only so many activations; the list scheduler, which runs what is ready; and
-// a short order under a limit of kept activations, by beam search (order_search.cpp), with a lower
-// bound of what any order takes. Not here: messages (lowering/), exact times.
+// if each rank may keep only so many activations. The list scheduler runs whatever is ready. A beam
+// search (order_search.cpp) finds a short order, and says what any order takes at least.
+// Not here: messages (lowering/), exact times (simulation/).
 // Chapter 06; Carlier 1982, "The one-machine sequencing problem" (the bound).
 #pragma once
 
