@@ -195,6 +195,21 @@ def check_sliders(checks, page):
                  "the slider of microbatches has lost the focus")
 
 
+def check_given(checks, page):
+    """A field that pages rarely show is there where a request has it, and can be taken out."""
+    put = "(input => { input.value = '%s'; input.dispatchEvent(new Event('%s')); })(%s)"
+    for given, slider, value, field in (("cuts: [1]", "stages", 3, "cuts"),
+                                        ("codec: 'quantize:4'", "replicas", 1, "codec")):
+        page.evaluate("ask({schedule: '1f1b', stages: 2, data_parallel: 2, microbatches: 2, %s})"
+                      % given)
+        page.evaluate(put % (value, "input", SLIDER % slider))
+        page.wait_until("controls.said.textContent.includes('%s')" % field)
+        box = "document.querySelector('[data-control=\"list of %s\"] input')" % field
+        page.evaluate(put % ("", "change", box))
+        page.wait_until("controls.said.textContent === '' && !('%s' in state.request)" % field)
+        checks.equal("the page is without " + field, page.evaluate(box), None)
+
+
 def check_long_requests(checks, page):
     """A request that takes long says so, and gives way to the next one."""
     page.evaluate("void ask({schedule: '1f1b', stages: 2000, microbatches: 200, steps: 1})")
@@ -236,6 +251,7 @@ def main():
             check_holds(checks, page)
             check_numbers(checks, page)
             check_sliders(checks, page)
+            check_given(checks, page)
             check_explanations(checks, page)
             check_long_requests(checks, page)
             check_edit(checks, browser, program, page)  # opens a page in front of this one

@@ -34,9 +34,8 @@ const presets = [
 ];
 
 // What the page says of a field in words of its own, and where its slider ends. Another field has
-// the name and the line of its flag, and 8; null is not shown.
+// the name and the line of its flag, and 8; null is shown where a request has it.
 const special = {
-  schedule: null,
   first: null,
   codec: null,
   channel: null,
@@ -182,9 +181,9 @@ class Controls {
 
   /** The controls of what a schedule has: sliders and choices first, then what is on or off. */
   fieldControls(r, schedule) {
-    const isShown = ({key, own}) => special[key] !== null && (!own || schedule.own.includes(key)) &&
-        !(schedule.cyclic && ofReplicas.includes(key)) && !(key === 'steps' && r.endless) &&
-        (schedule.has_order || key !== 'endless');
+    const isShown = ({key, own}) => key !== 'schedule' && (special[key] !== null || key in r) &&
+        (!own || schedule.own.includes(key)) && !(schedule.cyclic && ofReplicas.includes(key)) &&
+        !(key === 'steps' && r.endless) && (schedule.has_order || key !== 'endless');
     const isCheck = field => field.kind === 'yes';
     return this.fields.filter(isShown)
         .sort((a, b) => isCheck(a) - isCheck(b))
@@ -204,6 +203,8 @@ class Controls {
     if (field.kind === 'yes') return this.check(name, value, set, words.what);
     if (field.kind === 'choice')
       return this.choice(name, ['usual', ...field.values], value || 'usual', set);
+    const setNumbers = text => set(text && text.split(',').map(Number));
+    if (field.kind === 'numbers') return this.list(name, value || '', setNumbers, words.what);
     if (field.kind === 'words') return this.list(name, value || '', set, words.what);
     const each = key === 'stages' ? Math.max(1, +r.chunks || schedule.chunks) : 1;  // of a rank
     const least = own ? 0 : field.least * each;
