@@ -210,6 +210,20 @@ def check_given(checks, page):
         checks.equal("the page is without " + field, page.evaluate(box), None)
 
 
+def check_words(checks, page):
+    """Each word of a plan's header has a meaning."""
+    for request in ("schedule: '1f1b', data_parallel: 2, microbatches: 2, first: 2, tied: true, "
+                    "clip: true, codec: 'quantize:4', channel: 'quantize:4'",
+                    "schedule: 'cyclic-v2', setting: 'zero', gap: 3"):
+        page.evaluate("ask({stages: 4, steps: 2, %s})" % request)
+        unknown = page.evaluate("""(() => {
+          const told = document.querySelector('#text .key').textContent;
+          const [header] = state.answer.text.split('\\n');
+          return header.split(' ').filter((word, i) => i % 2 === 0 && !told.includes(word + ' '));
+        })()""")
+        checks.equal("words without a meaning", unknown, [])
+
+
 def check_long_requests(checks, page):
     """A request that takes long says so, and gives way to the next one."""
     page.evaluate("void ask({schedule: '1f1b', stages: 2000, microbatches: 200, steps: 1})")
@@ -252,6 +266,7 @@ def main():
             check_numbers(checks, page)
             check_sliders(checks, page)
             check_given(checks, page)
+            check_words(checks, page)
             check_explanations(checks, page)
             check_long_requests(checks, page)
             check_edit(checks, browser, program, page)  # opens a page in front of this one

@@ -101,7 +101,7 @@ Json list_of_fields() {
   for (const SpecField* field : spec_fields()) {
     Json shown{{"key", field->name},
                {"name", field->flag_name().substr(2)},
-               {"what", field->what},
+               {"what", field->what + (field->more ? field->more() : "")},
                {"kind", name_of(field->kind)},
                {"least", field->least},
                {"usual", json_of(field->kind, field->show(PlanSpec()))},

@@ -4,20 +4,17 @@
 
 const wordsAround = 14;
 
-// What the numbers of a plan's header are.
+// What the words of a plan's header mean, unless they mean what the field of their name does.
 const headerWords = {
-  stages: 'parts of the model',
   per_step: 'microbatches of an update, of all replicas',
   steps: 'updates of the plan',
-  first: 'updates before the plan',
   keep: 'versions that are still there when the plan ends, for the plans behind it, by stage',
-  drift: 'updates by which a backward’s weights may be newer than its forward’s; the weights ' +
-      'are overwritten',
+  stagger: 'whether microbatches take turns: 1 in the first update, 2 in all',
+  home: 'the rank that keeps a stage’s state, by stage',
   period: 'updates of the part between the bars, which repeats',
   sharded: 'the ZeRO level',
   clip: 'updates wait for the norm of the whole gradient',
   tied: 'stages that share a tensor',
-  in_flight: 'microbatches that a rank may hold; it runs what comes first',
   groups: 'ranks that add up, or gather, together'
 };
 
@@ -51,11 +48,12 @@ class PlanText {
     const kind = word => word.replace(/\d+/g, '0');
     const there = new Set((this.answer.text || '').split(/\s+/).map(kind));
     const meaning = (text, words) => el('span', {}, el('code', {}, text), ` ${words}. `);
+    const fields = page.fields.map(({key, what}) => [key, what.replace(/(:| \(default).*/, '')]);
     const [first, ...operations] =
         page.operations.filter(each => there.has(kind(each.text)))
             .map(({text, words}) => meaning(text, words));
     const others = [
-      ...operations, ...Object.entries(headerWords)
+      ...operations, ...Object.entries({...Object.fromEntries(fields), ...headerWords})
                          .filter(([word]) => there.has(word))
                          .map(([word, words]) => meaning(word, words))
     ];
