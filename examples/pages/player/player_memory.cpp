@@ -12,39 +12,25 @@
 
 namespace plangrad::examples {
 
+/// A GPT in bf16. For each token, a norm keeps two numbers of 4 bytes, and attention one a head.
+static ShownModel gpt(const char* name, int blocks, double heads, double width, double context,
+                      double words = 51200) {
+  const double output = 2 * context * width;
+  return {name,
+          blocks,
+          {context * width, words * width, 12 * width * width + 13 * width, 2 * width},
+          {output + 4 * context,  // ids of tokens
+           17 * output + 4 * context * heads + 2 * 8 * context,
+           2 * output + 8 * context + 2 * context * words},  // logits
+          output};
+}
+
 const std::vector<ShownModel>& shown_models() {
   static const std::vector<ShownModel> all{
-      {"gpt2-124m", 12, {786432, 38597376, 7087872, 1536}, {1576960, 26804224, 106080256}, 1572864},
-      {"gpt3-xl",
-       24,
-       {4194304, 104857600, 50358272, 4096},
-       {8396800, 142770176, 226508800},
-       8388608},
-      {"2bw-2.2b",
-       32,
-       {1179648, 117964800, 63730944, 4608},
-       {2361344, 40181760, 57151488},
-       2359296},
-      {"gpt3-2.7b",
-       32,
-       {5242880, 131072000, 78676480, 5120},
-       {10493952, 178552832, 230703104},
-       10485760},
-      {"2bw-3.8b",
-       32,
-       {1572864, 157286400, 113286144, 6144},
-       {3147776, 53551104, 58724352},
-       3145728},
-      {"gpt3-6.7b",
-       32,
-       {8388608, 209715200, 201379840, 8192},
-       {16785408, 285507584, 243286016},
-       16777216},
-      {"gpt3-13b",
-       40,
-       {10485760, 262144000, 314639360, 10240},
-       {20979712, 356876288, 251674624},
-       20971520}};
+      gpt("gpt2-124m", 12, 12, 768, 1024, 50257), gpt("gpt3-xl", 24, 16, 2048, 2048),
+      gpt("2bw-2.2b", 32, 32, 2304, 512),         gpt("gpt3-2.7b", 32, 32, 2560, 2048),
+      gpt("2bw-3.8b", 32, 32, 3072, 512),         gpt("gpt3-6.7b", 32, 32, 4096, 2048),
+      gpt("gpt3-13b", 40, 40, 5120, 2048)};
   return all;
 }
 

@@ -26,8 +26,8 @@ void add_scene(const Scene& scene, nlohmann::json& out);
 
 nlohmann::json header_json(const Plan& plan);
 
-/// A GPT whose bytes the panel of memory shows. The planner found them (parallel/planner): a page
-/// that answers by itself has no room for models and their kernels.
+/// A GPT whose bytes the panel of memory shows, by formulas that a test compares with the planner's
+/// (parallel/planner): a page that answers by itself has no room for models and their kernels.
 struct ShownModel {
   const char* name;  ///< of the planner's model
   int blocks;
