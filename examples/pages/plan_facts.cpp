@@ -10,7 +10,6 @@
 #include "examples/pages/breakdown_words.h"
 #include "examples/pages/time_steps.h"
 #include "parallel/plan/lifetimes.h"
-#include "parallel/simulation/holdings.h"
 
 namespace plangrad::examples {
 namespace {
@@ -35,30 +34,40 @@ std::vector<double> peak_models(const Facts& facts, int stages) {
   return peaks;
 }
 
+std::vector<double> totals(const std::vector<MemoryLevel>& levels) {
+  std::vector<double> bytes;
+  for (const MemoryLevel& level : levels) bytes.push_back(level.total());
+  return bytes;
+}
+
 /// The most bytes of stages' outputs that each rank keeps between forwards and backwards.
 std::vector<double> peak_outputs(const Plan& plan, const std::vector<double>& bytes) {
   Sizes outputs;
   outputs.activations = bytes;
   std::vector<Holding> held = holdings(plan, in_row_order(plan));
   std::erase_if(held, [](const Holding& each) { return each.hold != Hold::activations; });
-  std::vector<double> peaks;
-  for (const MemoryLevel& peak : memory_peaks(plan, held, outputs)) peaks.push_back(peak.total());
-  return peaks;
+  return totals(memory_peaks(plan, held, outputs));
 }
 
-/// The most bytes that each rank has, and what the fullest one has then.
 Json memory_of(const Plan& plan, const Timeline& timeline, const Costs& costs, const Sizes& sizes) {
   const Plan ran = in_order(plan, costs);
   const std::vector<MemoryLevel> peaks = memory_peaks(ran, holdings(ran, timeline), sizes);
-  const auto fullest = std::ranges::max_element(peaks, {}, &MemoryLevel::total);
-  Json totals = Json::array(), bytes = Json::object();
-  for (const MemoryLevel& peak : peaks) totals.push_back(peak.total());
-  for (int kind = 0; kind < memory_kinds; ++kind)
-    if (fullest->bytes[kind] > 0) bytes[name_of(Memory(kind))] = fullest->bytes[kind];
-  return {{"peaks", totals}, {"fullest", {{"rank", fullest - peaks.begin()}, {"bytes", bytes}}}};
+  return memory_json(totals(peaks), *std::ranges::max_element(peaks, {}, &MemoryLevel::total));
 }
 
 }  // namespace
+
+Json bytes_by_kind(const MemoryLevel& level) {
+  Json bytes = Json::object();
+  for (int kind = 0; kind < memory_kinds; ++kind)
+    if (level.bytes[kind] > 0) bytes[name_of(Memory(kind))] = level.bytes[kind];
+  return bytes;
+}
+
+Json memory_json(const std::vector<double>& peaks, const MemoryLevel& fullest) {
+  const auto rank = std::ranges::max_element(peaks) - peaks.begin();
+  return {{"peaks", peaks}, {"fullest", {{"rank", rank}, {"bytes", bytes_by_kind(fullest)}}}};
+}
 
 Json facts_of(const VerifiedPlan& verified) {
   const Facts& facts = verified.facts();

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "parallel/simulation/holdings.h"
 #include "parallel/simulation/variants.h"
 #include "parallel/verifier/verify.h"
 
@@ -45,6 +46,10 @@ using Lines = std::vector<std::pair<std::string, std::string>>;
 /// The facts of the table that `facts` has, in words.
 Lines in_words(const nlohmann::json& facts, FactKind told);
 
+/// The kinds of memory that have bytes: {name: bytes}.
+nlohmann::json bytes_by_kind(const MemoryLevel& level);
+/// The bytes of each rank at its peak, and what the fullest rank has then: "memory" of the facts.
+nlohmann::json memory_json(const std::vector<double>& peaks, const MemoryLevel& fullest);
 /// The facts that verify found. Those of an endless plan hold at every length, save for messages,
 /// which are counted with one body.
 nlohmann::json facts_of(const VerifiedPlan& verified);

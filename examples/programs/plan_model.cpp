@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/cpu/cpu_backend.h"
+#include "examples/pages/plan_facts.h"
 #include "examples/programs/plan_flags.h"
 #include "examples/programs/program.h"
 #include "nn/checkpoint/file.h"
@@ -93,14 +94,13 @@ Costs with_model(Costs costs, const ModelCosts& model, const Plan& plan) {
 
 nlohmann::json memory_json(const std::vector<Peak>& peaks) {
   const Peak& most = fullest(peaks);
-  nlohmann::json totals = nlohmann::json::array(), bytes = nlohmann::json::object();
-  for (const Peak& peak : peaks) totals.push_back(peak.total());
-  for (int kind = 0; kind < memory_kinds; ++kind)
-    if (most.level.bytes[kind] > 0) bytes[name_of(Memory(kind))] = most.level.bytes[kind];
-  nlohmann::json full{{"rank", most.rank}, {"bytes", bytes}, {"seconds", most.level.seconds}};
+  std::vector<double> totals(peaks.size());
+  std::ranges::transform(peaks, totals.begin(), &Peak::total);
+  nlohmann::json memory = memory_json(totals, most.level), &full = memory["fullest"];
+  full["seconds"] = most.level.seconds;
   if (most.cell >= 0) full["cell"] = print(most.during), full["index"] = most.cell;
   if (most.saving > 0) full["saving"] = most.saving;
-  return {{"peaks", totals}, {"fullest", full}};
+  return memory;
 }
 
 using Json = nlohmann::json;

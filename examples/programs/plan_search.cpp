@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "examples/pages/plan_facts.h"
 #include "examples/programs/plan_flags.h"
 #include "examples/programs/plan_machine.h"
 #include "examples/programs/plan_model.h"
@@ -214,6 +215,7 @@ Json to_json(const Found& found, Evaluation& evaluation, const SearchFlags& flag
             {"bound", found.bound},
             {"per_second", flags.batch / found.seconds},
             {"bytes", found.bytes},
+            {"memory", bytes_by_kind(found.peak.level)},
             {"rank", found.peak.rank}};
   std::vector<int> ranks(plan.depth());
   std::iota(ranks.begin(), ranks.end(), 0);
@@ -221,9 +223,6 @@ Json to_json(const Found& found, Evaluation& evaluation, const SearchFlags& flag
   json["cuts"] = evaluation.cuts(plan);
   json["flags"] = flags_of(found, evaluation, flags, dtype);
   if (found.peak.cell >= 0) json["cell"] = print(found.peak.during);
-  for (int kind = 0; kind < memory_kinds; ++kind)
-    if (const double bytes = found.peak.level.bytes[kind]; bytes > 0)
-      json["memory"][name_of(Memory(kind))] = bytes;
   if (found.peak.saving > 0) json["saving"] = found.peak.saving;
   if (const double total = found.parts.total(); total > 0)
     for (const NamedPart& part : named_parts)
