@@ -1,13 +1,14 @@
 // plan: shows, verifies, simulates and draws plans, made by a schedule or read from a text file.
 // Not here: the work itself (parallel/). A plan needs no model and no data.
 // Chapter 06.
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <ranges>
 #include <sstream>
 
 #include "examples/pages/breakdown_words.h"
@@ -474,10 +475,10 @@ int main(int argc, char** argv) {
       app.parse(argc, argv);
       return 0;
     });
-    if (app.get_subcommands().empty())
-      throw UsageError(
-          "no command given: use show, verify, simulate, search, draw, lower, rows, order, place, "
-          "compare, poster or machine");
+    if (app.get_subcommands().empty()) {
+      const auto names = commands() | std::views::transform(&Command::name);
+      throw UsageError(fmt::format("no command given: use one of {}", fmt::join(names, ", ")));
+    }
     return run_command(request, *app.get_subcommands().front());
   });
 }

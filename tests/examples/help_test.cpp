@@ -65,7 +65,7 @@ TEST_CASE("every program has a version, and commands are found by a near name") 
     CHECK(version.output.starts_with(std::string(name) + " of plangrad 0."));
   }
   check_misused({"plan", "verfy"}, "there is no command verfy; did you mean verify?");
-  check_misused({"plan"}, "no command given");
+  check_misused({"plan"}, "no command given: use one of show, ");
 }
 
 TEST_CASE("a mistyped name is suggested: flags, schedules, codecs, methods, devices") {
