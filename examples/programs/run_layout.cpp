@@ -101,22 +101,26 @@ void RunLayout::choose_reduction() {
   run_.reduction = chose_reduction_ && sample.codec.is_none() ? "nccl" : "scatter";
 }
 
+parallel::AllReduce RunLayout::reduction() const {
+  if (run_.reduction == "nccl") return parallel::AllReduce::by_transport;
+  return parallel::reductions().at(run_.reduction);
+}
+
 /// Rejects a reduction that the run would not use: it would be a flag without effect.
 void RunLayout::check_reduction() const {
   PG_CHECK(run_.ranks_per_host == 0 || run_.reduction == "hierarchical" || run_.pretend.cards,
            "--ranks-per-host ", run_.ranks_per_host, ": --reduction ", run_.reduction,
            " ignores hosts; leave it out, or use --reduction hierarchical or --pretend-cards");
-  if (run_.reduction == "scatter") return;
+  const parallel::AllReduce how = reduction();
+  if (how == parallel::AllReduce::scatter_reduce) return;
   const parallel::Plans::Shared shared = first_plan();
   const parallel::Plan& sample = shared->plan();
   PG_CHECK(parallel::sums_in_groups(sample), "--reduction ", run_.reduction,
            ": in this plan no group of ", "ranks sums gradients",
            parts_.cyclic() ? ", they travel from rank to rank" : "", "; leave this flag out");
-  const bool has_chunks = run_.reduction == "ring" || run_.reduction == "nccl";
-  PG_CHECK(sample.sharded == 0 || has_chunks, "--reduction ", run_.reduction,
-           ": ZeRO gives each rank one part of the sum, but this reduction gives each all of it; ",
-           "use scatter or ring, or leave out --zero");
-  PG_CHECK(run_.reduction != "nccl" || sample.codec.is_none(),
+  const bool by_nccl = how == parallel::AllReduce::by_transport;
+  if (sample.sharded > 0 && !by_nccl) parallel::reduce_scatter({how}, 0, 1);  // throws if it can't
+  PG_CHECK(!by_nccl || sample.codec.is_none(),
            "--reduction nccl: NCCL sums up values as they are, and codec ",
            parallel::print(sample.codec), " encodes them; leave out one of the two");
 }

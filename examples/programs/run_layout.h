@@ -30,7 +30,7 @@ class RunLayout {
   /// The host of each rank, for hierarchical sums; empty for other sums, and if host names decide.
   std::vector<int> hosts() const;
   /// How groups sum gradients: --reduction, or the choice made for `auto`.
-  const std::string& reduction() const { return run_.reduction; }
+  parallel::AllReduce reduction() const;
   /// The text of the plan given by --plan, which a checkpoint keeps; empty without --plan.
   std::string own_plan() const { return own_plan_ ? parallel::print(*own_plan_) : ""; }
   /// Microbatches whose gradients make one update.

@@ -47,8 +47,7 @@ RunSettings session_settings(const RunFlags& run, const RunLayout& layout, const
   RunSettings settings;
   static_cast<SessionScope&>(settings) = run;
   settings.engine.timeout = run.timeout;
-  settings.engine.reduction =
-      layout.reduction() == "nccl" ? AllReduce::by_transport : reductions().at(layout.reduction());
+  settings.engine.reduction = layout.reduction();
   settings.engine.hosts = layout.hosts();
   settings.plans = layout.plans();
   ObservedRun& observed = settings.observed;
@@ -64,7 +63,7 @@ RunSettings session_settings(const RunFlags& run, const RunLayout& layout, const
   if (run.prune.given() && run.prune.sparse) sparse::check_sparse(training.whole, run.prune.all);
   config["flags"] = layout.flags();
   observed.config = settings.run = config;
-  observed.config["reduction"] = layout.reduction();  // chosen, if the flag says auto
+  observed.config["reduction"] = name_of(layout.reduction());  // chosen, if the flag says auto
   settings.run["program"] = run.program;
   settings.run["data"] = data.training;
   settings.run["validation"] = data.validation;

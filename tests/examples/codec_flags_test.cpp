@@ -160,7 +160,7 @@ TEST_CASE("codecs and reductions without anything to act on are refused") {
                             "--reduction tree: in this plan no group");
   for (const char* reduction : {"tree", "hierarchical"})
     Runs{model}.check_refused(replicas + Words{"--zero", "1", "--reduction", reduction},
-                              "ZeRO gives each rank one part of the sum");
+                              "has no part of the sum for each member, which ZeRO needs");
   Runs{model}.check_refused(pipeline + Words{"--dtype", "bf16", "--codec-channel", "bf16"},
                             "--codec-channel bf16: activations of this run are bf16 already");
   Runs{model}.check_refused(replicas + Words{"--codec", "gzip"},
