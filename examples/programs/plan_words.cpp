@@ -13,7 +13,9 @@
 
 #include "autograd/error.h"
 #include "examples/pages/plan_facts.h"
+#include "examples/programs/program.h"
 #include "nn/checkpoint/file.h"
+#include "parallel/planner/models.h"
 #include "parallel/schedules/schedule.h"
 
 namespace plangrad::examples {
@@ -169,21 +171,21 @@ std::string command_of(const std::string& program, const std::vector<json>& flag
 
 namespace {
 
-/// Whether a search writes this flag.
-bool is_written(const std::string& name) {
-  static const std::set<std::string> others{"--layers", "--heads",     "--width", "--context",
-                                            "--untied", "--batch",     "--dtype", "--prune",
-                                            "--samo",   "--reduction", "--clip"};
-  const auto has_name = [&](const parallel::SpecField* field) {
-    return field->flag_name() == name && !field->of_plans;
-  };
-  return others.contains(name) || std::ranges::any_of(parallel::spec_fields(), has_name);
+/// The flags that searches write.
+std::set<std::string> written_flags() {
+  std::set<std::string> all{"--batch", "--clip", "--dtype", "--prune", "--reduction", "--samo"};
+  for (const parallel::SpecField* field : parallel::spec_fields())
+    if (!field->of_plans) all.insert(field->flag_name());
+  for (const std::string& model : parallel::planned_models())
+    for (const auto& [name, value] : parallel::planned_model(model).flags) all.insert(name);
+  return all;
 }
 
 std::vector<std::string> words_of(const json& flags) {
+  const std::set<std::string> written = written_flags();
   std::vector<std::string> words;
   for (const auto& [name, value] : flags.items()) {
-    PG_CHECK(is_written(name), name, " is no flag that a search writes");
+    PG_CHECK(written.contains(name), name, " is no flag that a search writes");
     words.push_back(text(name, '=', parallel::text_of(value)));
   }
   return words;
