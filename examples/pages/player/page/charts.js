@@ -114,12 +114,8 @@ class Memory extends Chart {
       for (const [seconds, more, kind] of changes) {
         now[kind] += more;
         if (seconds >= data.seconds) break;
-        if (moments[moments.length - 1] === seconds)
-          levels[levels.length - 1] = now.slice();
-        else {
-          moments.push(seconds);
-          levels.push(now.slice());
-        }
+        if (moments.at(-1) !== seconds) moments.push(seconds);
+        levels[moments.length - 1] = now.slice();
       }
       const totals = levels.map(level => level.reduce((a, b) => a + b, 0));
       const used = memoryColors.map((_, kind) => levels.some(level => level[kind] > 0));
