@@ -156,6 +156,9 @@ class Controls {
               else
                 delete costs.bandwidth;
             }),
+        ...Object.keys(costs)
+            .filter(key => costs[key]?.length > 1)  // by stage or rank; or a machine's text
+            .map(key => this.list(costs, key, key.replaceAll('_', ' '), Array.isArray(costs[key]))),
         this.choice(
             'slow rank',
             [
@@ -203,9 +206,8 @@ class Controls {
     if (field.kind === 'yes') return this.check(name, value, set, words.what);
     if (field.kind === 'choice')
       return this.choice(name, ['usual', ...field.values], value || 'usual', set);
-    const setNumbers = text => set(text && text.split(',').map(Number));
-    if (field.kind === 'numbers') return this.list(name, value || '', setNumbers, words.what);
-    if (field.kind === 'words') return this.list(name, value || '', set, words.what);
+    if (field.kind === 'numbers' || field.kind === 'words')
+      return this.list(r, key, name, field.kind === 'numbers', words.what);
     const each = key === 'stages' ? Math.max(1, +r.chunks || schedule.chunks) : 1;  // of a rank
     const least = own ? 0 : field.least * each;
     const most = Math.max(key === 'zero' ? schedule.zero : words.most * each, value || 0);
@@ -250,15 +252,13 @@ class Controls {
            ...values.map(each => el('option', {value: each, selected: each === value}, each))));
   }
 
-  list(name, value, set, what) {
+  list(object, key, name, isNumbers, what = '') {
+    const read = text => isNumbers ? text.split(',').map(Number) : text;
+    const set = text => object[key] = text ? read(text) : undefined;
+    const onchange = ({target}) => this.change(() => set(target.value.trim()));
     return el(
         'label', {title: what, 'data-control': 'list of ' + name}, name,
-        el('input', {
-          value,
-          placeholder: 'none',
-          size: 6,
-          onchange: event => this.change(() => set(event.target.value.trim()))
-        }));
+        el('input', {value: object[key] ?? '', placeholder: 'none', size: 6, onchange}));
   }
 
   check(name, value, set, what) {
