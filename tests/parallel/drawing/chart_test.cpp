@@ -1,4 +1,4 @@
-// Charts: the values that they show, and their legends.
+// Charts: the values that they show, their axes and their legends.
 #include <limits>
 
 #include "tests/benchmarks/chart.h"
@@ -29,4 +29,12 @@ TEST_CASE("charts: a long legend has several lines, inside the chart", "[draw]")
   check_markup(svg);
   CHECK_THAT(svg, Contains("viewBox=\"0 -54 560 324\"") && Contains("translate(62 -54)"));
   CHECK(count(svg, "rect class=\"message\" x=\"0\"") == 4);  // three of 159 pixels in each line
+}
+
+TEST_CASE("curves name both axes", "[draw]") {
+  const std::string svg =
+      curve_chart({"Error", "ranks", "relative error", {{"ring", {2, 4}, {1, 2}}}});
+  CHECK_THAT(svg, Contains(">ranks</text>"));
+  CHECK_THAT(svg, Contains("rotate(-90 12 132)\">relative error</text>"));
+  CHECK(svg.find("<rect") == svg.find("<rect class=\"paper\""));
 }

@@ -1,12 +1,15 @@
 // How large figures are: one scale of time for those that are compared, cells that have room for
 // their labels, and what makes a figure readable on any background.
 // Not here: what a figure shows (draw_test.cpp).
+#include <fmt/format.h>
+
 #include <regex>
 
+#include "parallel/drawing/draw.h"
+#include "parallel/drawing/figure.h"
 #include "parallel/drawing/timeline_figure.h"
 #include "parallel/schedules/schedule.h"
 #include "parallel/simulation/simulate.h"
-#include "tests/benchmarks/chart.h"
 #include "tests/catch.h"
 
 using namespace plangrad::parallel;
@@ -67,12 +70,4 @@ TEST_CASE("a figure has its own background, and pages leave it out", "[draw]") {
   // The first shape is behind all others.
   CHECK(svg.find("<rect") == svg.find("<rect class=\"paper\""));
   CHECK_THAT(svg, Contains(":where(.paper) { fill: #0d1117 }"));
-}
-
-TEST_CASE("curves name both axes", "[draw]") {
-  const std::string svg =
-      curve_chart({"Error", "ranks", "relative error", {{"ring", {2, 4}, {1, 2}}}});
-  CHECK_THAT(svg, Contains(">ranks</text>"));
-  CHECK_THAT(svg, Contains("rotate(-90 12 132)\">relative error</text>"));
-  CHECK(svg.find("<rect") == svg.find("<rect class=\"paper\""));
 }
