@@ -234,7 +234,7 @@ const Evaluation::InFlight& Evaluation::in_flight(const Candidate& candidate) {
       in_flight_.try_emplace({candidate.schedule, small.stages, depth, small.microbatches});
   InFlight& found = place->second;
   if (!is_new || (small.chunks > 1 && micros > 4 * depth)) return found;
-  const Plan plan = make_plan(candidate.schedule, small);
+  const Plan plan = find_schedule(candidate.schedule).make(small);
   for (int rank = 0; rank < plan.ranks(); ++rank)
     found.add(plan.rows[rank], small.chunks == 1 ? rank : 0, plan.per_step,
               traits(candidate).flushes());

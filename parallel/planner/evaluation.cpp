@@ -57,10 +57,10 @@ const Evaluation::Stages& Evaluation::stages(const Candidate& candidate) {
   const int count = candidate.layout.stages;
   const auto key = std::tuple(count, candidate.examples, candidate.layout.recompute && count == 1,
                               candidate.by_seconds, candidate.pruned);
-  if (const auto found = stages_.find(key); found != stages_.end()) return found->second;
+  if (const auto found = stages_.find(key); found != stages_.end()) return *found->second;
   CostSettings settings = settings_of(candidate);
   if (candidate.by_seconds) settings.cuts = cuts(candidate);
-  return stages_.emplace(key, stages(count, settings)).first->second;
+  return *(stages_[key] = std::make_shared<const Stages>(stages(count, settings)));
 }
 
 std::vector<double> Evaluation::cuts(const Candidate& candidate) {
@@ -73,19 +73,22 @@ std::vector<double> Evaluation::cuts(const Candidate& candidate) {
   if (!is_new) return place->second;
 
   const std::vector<double> places = cut_places(model_.layers);
-  CostSettings settings = settings_of(candidate);
-  settings.recompute_layers = false;
-  settings.cuts.assign(places.begin() + 1, places.end());
-  const Stages parts = stages(static_cast<int>(places.size()), settings);
+  std::shared_ptr<const Stages>& parts = parts_[{candidate.examples, candidate.pruned}];
+  if (!parts) {
+    CostSettings settings = settings_of(candidate);
+    settings.recompute_layers = false;
+    settings.cuts.assign(places.begin() + 1, places.end());
+    parts = std::make_shared<const Stages>(stages(static_cast<int>(places.size()), settings));
+  }
   std::vector<double> seconds, bytes;
-  for (int part = 0; part < parts.costs.training.stages(); ++part) {
-    const StageSeconds& each = parts.seconds[part];
+  for (int part = 0; part < parts->costs.training.stages(); ++part) {
+    const StageSeconds& each = parts->seconds[part];
     seconds.push_back(each.forward + each.backward - 2 * machine_.host_seconds);
   }
-  for (const StageCosts& part : parts.costs.stages)
+  for (const StageCosts& part : parts->costs.stages)
     bytes.push_back(weight_bytes(part) + static_cast<double>(part.bytes.optimizer) +
                     sum_bytes(part) + static_cast<double>(part.bytes.kept));
-  for (int sharing : parts.costs.training.shared.stages) bytes[sharing] += bytes.back();
+  for (int sharing : parts->costs.training.shared.stages) bytes[sharing] += bytes.back();
   const auto sum = [](const std::vector<double>& values, int first, int last) {
     return std::accumulate(values.begin() + first, values.begin() + last, 0.0);
   };

@@ -155,8 +155,8 @@ class Evaluation {
   static Replicas replicas_of(const Candidate& candidate) {
     return {candidate.packing, candidate.layout.width, candidate.depth()};
   }
-  SumSeconds group_seconds(const Candidate& candidate, const std::vector<int>& ranks, AllReduce how,
-                           ListMaker list);
+  using GroupSeconds = std::map<std::pair<AllReduce, ListMaker>, SumSeconds>;
+  const GroupSeconds& group_seconds(const Candidate& candidate, const std::vector<int>& ranks);
   void add_partners(Costs& costs, Topology& links, const Candidate& candidate);
   static Plan replica_plan(const Candidate& candidate, Layout layout);
   Costs costs(const Candidate& candidate, bool whole);
@@ -169,9 +169,11 @@ class Evaluation {
   const CostSettings settings_;
   const std::optional<MeasuredSeconds> run_;
   KnownStages known_;
-  std::map<std::tuple<int, int, bool, bool, double>, Stages> stages_;
+  std::map<std::tuple<int, int, bool, bool, double>, std::shared_ptr<const Stages>> stages_;
   // By seconds; by stages, examples and share that is pruned.
   std::map<std::tuple<int, int, double>, std::vector<double>> cuts_;
+  // Cut as often as can be; by examples and share that is pruned.
+  std::map<std::pair<int, double>, std::shared_ptr<const Stages>> parts_;
   std::map<std::string, Traits> traits_;  // by schedule
   // By schedule, stages, depth and microbatches.
   std::map<std::tuple<std::string, int, int, int>, InFlight> in_flight_;
@@ -181,8 +183,8 @@ class Evaluation {
       std::tuple<int, int, int, int, Packing, bool, std::optional<Placement>, double, std::string>,
       Sums>
       sums_;
-  std::map<std::tuple<std::vector<int>, AllReduce, ListMaker>, SumSeconds>
-      group_seconds_;  // by hosts of the members, numbered as they come
+  // By hosts of the members, numbered as they come.
+  std::map<std::vector<int>, GroupSeconds> group_seconds_;
   // By schedule, stages, depth, microbatches, updates, ZeRO, recomputation, and replicas.
   std::map<std::tuple<std::string, int, int, int, int, int, bool, bool>,
            std::shared_future<std::shared_ptr<const Simulation>>>

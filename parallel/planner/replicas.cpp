@@ -7,6 +7,9 @@
 
 namespace plangrad::parallel {
 
+constexpr AllReduce reductions_tried[] = {AllReduce::scatter_reduce, AllReduce::ring,
+                                          AllReduce::hierarchical};
+
 /// The ranks of a replica that have each stage, and the tied one.
 static std::vector<std::vector<int>> ranks_by_stage(const Layout& layout, bool tied) {
   std::vector<std::set<int>> ranks(layout.stages + (tied ? 1 : 0));
@@ -28,16 +31,17 @@ Evaluation::Sums Evaluation::fastest_sums(const Candidate& candidate) {
   const CodecSpec& codec = layout.codec;
   const bool is_tied = std::ssize(all) > layout.stages, in_parts = layout.zero > 0;
   const auto ranks = ranks_by_stage(layout, is_tied);
+  std::vector<const GroupSeconds*> groups;
+  for (const std::vector<int>& each : ranks) groups.push_back(&group_seconds(candidate, each));
   Sums best;
   double least = endless;
-  for (const AllReduce how :
-       {AllReduce::scatter_reduce, AllReduce::ring, AllReduce::hierarchical}) {
+  for (const AllReduce how : reductions_tried) {
     if (in_parts && how == AllReduce::hierarchical) continue;
     Sums sums{how, {}, {}, ranks};
     double longest = 0, tied = 0;
     for (std::size_t stage = 0; stage < all.size(); ++stage) {
       const auto seconds = [&](ListMaker list, double bytes, int messages = 1) {
-        return messages * group_seconds(candidate, ranks[stage], how, list).of(bytes / messages);
+        return messages * groups[stage]->at({how, list}).of(bytes / messages);
       };
       const auto bytes = static_cast<double>(sent_sum_bytes(all[stage], codec));
       const bool scatters = in_parts && is_local(codec);  // factors are whole on all ranks
@@ -62,9 +66,9 @@ const Evaluation::Sums& Evaluation::sums(const Candidate& candidate) {
   return place->second;
 }
 
-/// How long a sum or gather takes of all replicas' ranks that have a stage.
-SumSeconds Evaluation::group_seconds(const Candidate& candidate, const std::vector<int>& ranks,
-                                     AllReduce how, ListMaker list) {
+/// How long sums and gathers take of all replicas' ranks that have a stage.
+const Evaluation::GroupSeconds& Evaluation::group_seconds(const Candidate& candidate,
+                                                          const std::vector<int>& ranks) {
   const std::vector<int> devices = replicas_of(candidate).devices(ranks);
   std::vector<int> hosts;
   std::map<int, int> numbers;  // hosts are alike
@@ -72,8 +76,11 @@ SumSeconds Evaluation::group_seconds(const Candidate& candidate, const std::vect
     const int next = static_cast<int>(numbers.size());
     hosts.push_back(numbers.try_emplace(machine_.topology.host(device), next).first->second);
   }
-  const auto [place, is_new] = group_seconds_.try_emplace({hosts, how, list});
-  if (is_new) place->second = sum_seconds(machine_.topology, devices, how, list);
+  const auto [place, is_new] = group_seconds_.try_emplace(std::move(hosts));
+  for (const AllReduce how : reductions_tried)
+    for (const ListMaker list : {all_reduce, reduce_scatter, all_gather})
+      if (is_new && (list == all_reduce || how != AllReduce::hierarchical))
+        place->second[{how, list}] = sum_seconds(machine_.topology, devices, how, list);
   return place->second;
 }
 

@@ -172,15 +172,17 @@ SumSeconds sum_seconds(const Topology& machine, const std::vector<int>& group, A
   Summing summing{how};
   for (int device : group) summing.hosts.push_back(machine.host(device));
   std::vector<Loads> rounds;
-  std::size_t alike = 1;
+  Collective own = list(summing, 0, members);
+  const bool in_ring = how == AllReduce::ring;  // members and rounds do alike
+  const std::size_t alike = in_ring ? own.rounds.size() : 1;
   for (int member = 0; member < members; ++member) {
-    const Collective own = list(summing, member, members);
-    if (how == AllReduce::ring) alike = own.rounds.size();
+    if (member > 0 && !in_ring) own = list(summing, member, members);
+    const int shift = in_ring ? member : 0;
     for (std::size_t round = 0; round < own.rounds.size() / alike; ++round) {
       if (round == rounds.size()) rounds.emplace_back(machine, 1 + std::ranges::max(group));
       for (const Exchange& each : own.rounds[round])
         if (each.action == Exchange::Action::send)
-          rounds[round].add(group[member], group[each.peer], 1.0 / own.chunks);
+          rounds[round].add(group[member], group[(each.peer + shift) % members], 1.0 / own.chunks);
     }
   }
   for (const Loads& round : rounds) {
