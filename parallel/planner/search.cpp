@@ -125,16 +125,28 @@ std::vector<Candidate> candidates(Evaluation& evaluation, int layers, int device
 
 namespace {
 
+const std::size_t processors = std::max(1u, std::thread::hardware_concurrency());
+
 /// Looks at candidates in the order of their bounds. While the result of one is awaited, threads
 /// simulate those after it, as many as there are processors; what is found depends on none of that.
 class Search {
  public:
-  Search(Evaluation& evaluation, const std::vector<Candidate>& candidates, double memory, int keep)
-      : evaluation_(evaluation), candidates_(candidates), memory_(memory), keep_(keep) {
+  Search(const Evaluation& evaluation, const std::vector<Candidate>& candidates, double memory,
+         int keep)
+      : evaluations_(processors, evaluation),
+        candidates_(candidates),
+        memory_(memory),
+        keep_(keep) {
     result_.candidates = candidates.size();
-    std::vector<Next> bounds;
-    for (std::size_t place = 0; place < candidates.size(); ++place)
-      bounds.push_back({evaluation.bound(candidates[place]), place, false});
+    std::vector<Next> bounds(candidates.size());
+    std::vector<std::future<void>> parts;
+    for (Evaluation& own : evaluations_)
+      parts.push_back(std::async(std::launch::async, [&] {
+        for (std::size_t place = 0; place < candidates.size(); ++place)
+          if (&evaluation_of(candidates[place]) == &own)
+            bounds[place] = {own.bound(candidates[place]), place, false};
+      }));
+    for (std::future<void>& part : parts) part.get();
     order_ = decltype(order_)(std::greater<>(), std::move(bounds));
   }
 
@@ -150,8 +162,11 @@ class Search {
         continue;
       }
       if (progress) progress(done++, candidates_.size());
-      add(evaluation_.finish(std::move(*next.simulation), most()));
+      Evaluation& evaluation = evaluation_of(next.simulation->candidate);
+      add(evaluation.finish(std::move(*next.simulation), most()));
     }
+    for (Found& found : result_.best)
+      found = evaluation_of(found.candidate).simulated(found.candidate, Evaluation::endless, true);
     return std::move(result_);
   }
   // [end snippet]
@@ -170,6 +185,10 @@ class Search {
 
   static constexpr double rounding = 1 + 1e-9;  // of a bound that is the time
 
+  Evaluation& evaluation_of(const Candidate& candidate) {
+    return evaluations_[candidate.depth() % evaluations_.size()];
+  }
+
   /// The seconds that a candidate may take to be among the best.
   double most() const {
     const std::vector<Found>& best = result_.best;
@@ -182,19 +201,19 @@ class Search {
   }
 
   void start_ahead() {
-    static const std::size_t processors = std::max(1u, std::thread::hardware_concurrency());
     while (ahead_.size() < processors && !order_.empty() &&
            order_.top().bound <= most() * rounding) {
       const auto [bound, place, has_messages] = order_.top();
       const Candidate& candidate = candidates_[place];
+      Evaluation& evaluation = evaluation_of(candidate);
       order_.pop();
       if (!has_messages) {
-        order_.push({evaluation_.bound_with_messages(candidate), place, true});
+        order_.push({evaluation.bound_with_messages(candidate), place, true});
         continue;
       }
-      ahead_.push_back({bound, evaluation_.least_bytes(candidate), {}});
+      ahead_.push_back({bound, evaluation.least_bytes(candidate), {}});
       if (!is_hopeless(ahead_.back().least_bytes))
-        ahead_.back().simulation = evaluation_.start(candidate);
+        ahead_.back().simulation = evaluation.start(candidate);
     }
   }
 
@@ -212,7 +231,7 @@ class Search {
     if (std::ssize(best) > keep_) best.pop_back();
   }
 
-  Evaluation& evaluation_;
+  std::vector<Evaluation> evaluations_;  // each knows some depths, and has a thread for them
   const std::vector<Candidate>& candidates_;
   const double memory_;
   const int keep_;
@@ -225,10 +244,7 @@ class Search {
 
 SearchResult search(Evaluation& evaluation, std::vector<Candidate> candidates, double memory,
                     int keep, const Progress& progress) {
-  SearchResult result = Search(evaluation, candidates, memory, keep).run(progress);
-  for (Found& found : result.best)
-    found = evaluation.simulated(found.candidate, Evaluation::endless, true);
-  return result;
+  return Search(evaluation, candidates, memory, keep).run(progress);
 }
 
 }  // namespace plangrad::parallel
