@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Fails where a folder of code, or a room of one, includes what it must not know; where an arrow that
-# is allowed is used no more; where files lie outside the rooms; or where chapter 00 leaves a room out.
+# is allowed is used no more; where files lie outside the rooms; where chapter 00 leaves a room out; or
+# where the main header of a room leaves out another one.
 #   tests/includes.sh           checks
 #   tests/includes.sh --graph   prints each room with the rooms that it includes, and counts
 set -euo pipefail
@@ -83,6 +84,11 @@ includes "${folders[@]}" | sort -u | awk -v arrows="$arrows" -v graph="${1:-}" '
 while read -r room _; do
   [[ -z $room || ! -f tutorials/00-map.md ]] || grep -q "^| \`$room\` |" tutorials/00-map.md ||
     { echo "$room has no line in the table of rooms of tutorials/00-map.md"; exit 1; }
+  main=$(grep -ls "^// The room $room " "$room"/*.h) || continue
+  for header in "$room"/*.h; do
+    [[ $header == "$main" ]] || grep -qw "${header##*/}" <(sed '/^#/q' "$main") ||
+      { echo "$main does not name ${header##*/}, which its room has"; exit 1; }
+  done
 done <<<"$arrows"
 rooms=$(awk '/^parallel/ { sub("parallel/", "", $1); print $1 }' <<<"$arrows")
 named=$(grep -s '^- `parallel/`: rooms' README.md | sed 's/[^:]*:[^:]*: //; s/;.*//; s/[`,]//g') || true

@@ -127,6 +127,9 @@ expect 0 'nn/models  *autograd' tests/includes.sh --graph
 printf '| `autograd` | tensors |\n' >tutorials/00-map.md
 expect 1 'autograd/cpu has no line in the table of rooms' tests/includes.sh
 rm tutorials/00-map.md
+echo '// The room nn/models has no list.' >nn/models/main.h
+expect 1 'nn/models/main.h does not name n.h' tests/includes.sh
+rm nn/models/main.h
 printf '#include "nn/models/n.h"\n' >autograd/a.cpp
 expect 1 'autograd/a.cpp:1: autograd may not include nn/models/n.h' tests/includes.sh
 printf '#include "a.h"\n' >autograd/a.cpp

@@ -12,9 +12,9 @@
 // reduce.cu                  sums and maxima over dimensions, norms of many tensors
 // attention.cu               causal attention in f32; attention_flash.cu, attention_hopper.cu: on
 //                            tensor cores, by flash_forward.h, flash_backward.h and flash_tiles.h
-// gemm.cu                    products by cublasLt; sparse_matmul.cu, convolution.cu: by our kernels
+// gemm.cu                    products by cublasLt; by our kernels: sparse_matmul.cu, convolution.cu
+//                            (convolution_tiles.h)
 // quantize.cu, largest.cu    kernels of codecs and of pruning; optimizer.cu: the update
-//
 // Read elementwise.cu with map.h first, then softmax.cu, then the others in any order. No kernel
 // waits for another or adds in a varying order, so every run computes the same bits.
 #pragma once

@@ -7,8 +7,8 @@
 // operations.h   the table of operations: what each needs, makes and costs, and how it is written
 // plan_file.cpp  a plan as text, and back; operation_text.cpp: an instruction
 // lifetimes.h    what follows from a row: which weights an instruction reads, when versions die
-// endless.cpp    a plan whose middle repeats: its parts, and the plan of any length
-// codec_spec.h   how a header names a codec
+// endless.cpp    a plan whose middle repeats, at any length; timeline.h: when instructions ran
+// codec_spec.h   how a header names a codec; fields.h: tables of what users can name
 // The room includes nothing but autograd's errors and text; the linker supplies the list of codecs
 // (codec_kinds). operations.h alone says what an operation means. A new operation is a row of its
 // table, a function of the interpreter and of the verifier's replay, and a chapter that needs it.

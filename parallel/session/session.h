@@ -7,13 +7,13 @@
 // (schedules/schedule.h); the observers (parallel/observers/). Chapters 05 and 11.
 //
 // The room parallel/session is a run from its first update to its last:
-// session_rank.h    every rank: carries out orders; rank 0: decides what is done when
+// session_rank.h    every rank: carries out orders; session_lead.cpp: rank 0 decides what is next
 // observer.h        what a run does beside: it logs, validates, prunes, reports
-// saving.h          rank 0 saves while the run goes on, and each rank writes its files: weights,
-//                   optimizer state and what codecs remember, which a checkpoint gives back
+// saving.h          rank 0 saves while the run goes on; state_files.cpp: the files of each rank, of
+//                   weights, optimizer state and what codecs remember, written and read back
 // agreement.h       ranks compare what they run, and replicas their weights; one run writes to a
 //                   folder, which all ranks see
-// session.h         run_session(), which runs it all; its plans
+// session.h         run_session(), which runs it all; plans.cpp: its plans
 #pragma once
 
 #include <atomic>

@@ -11,7 +11,7 @@
 // variants.h     plans that are endless or broken, or whose ranks had cores of their own
 // time_steps.h   what is alive and sent, as time goes by
 // breakdown.h    what waited for what, where a timeline's time goes, and its critical path
-// holdings.h     what ranks hold, from when to when
+// holdings.h     what ranks hold, and when; memory.cpp: its bytes; under_way.cpp: workspace
 // The engine writes the same timeline as the simulator, so that both can be drawn side by side.
 #pragma once
 

@@ -5,7 +5,7 @@
 // transport.h           the interface, and what each transport promises
 // threads_transport.h   ranks that are threads of one process; mpi_transport.h: processes and hosts
 // launch.h              ranks as threads, waits with deadlines, messages outside of a plan
-// pack.h                values as bytes, for messages outside of a plan
+// pack.h                values as bytes, for messages outside of a plan; mpi_board.h: MPI's notes
 // A new transport is a class with this interface; tests/parallel/support/transport_suite.h tests
 // it. A rank that gives up says what it waited for, and where the other rank was.
 #pragma once

@@ -5,11 +5,11 @@
 // The room tutorials/kernels has a ladder for each of several tasks, from one thread per result to
 // the backend's techniques. Two neighbouring files differ by one idea only:
 // matmul_1_plain.cu ...       products, up to tensor cores and Hopper's own instructions
-// epilogue_1_apart.cu ...     products that end with a bias and GELU
+// epilogue_1_apart.cu ...     products that end with a bias and GELU (gelu.h)
 // layer_norm_1_plain.cu ...   sums of rows; also softmax_1_plain.cu ...; column_sum_1_plain.cu ...
-// attention_1_plain.cu ...    two products with a softmax between them
+// attention_1_plain.cu ...    two products with a softmax between them (online.h: one in parts)
 // vectors.h                   16 bytes at a time; thread_tile.h, warp_tile.h, stages.h: products
-// tma.h                       Hopper's copies; for the last rung of matmul alone
+// block_order.h               which block comes next, for the L2 cache; tma.h: Hopper's copies
 // rungs.h                     the list of all rungs, which tests, benchmarks and pages walk
 // tests/cuda/ladder_test.cpp checks each rung on the emulator, and tests/benchmarks/ladder.cpp
 // measures the speed of each on a GPU.
