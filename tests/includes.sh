@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fails where a folder of code, or a room of one, includes what it must not know; where an arrow that
-# is allowed is used no more; where files lie outside the rooms; where chapter 00 leaves a room out; or
-# where the main header of a room leaves out another one.
+# is allowed is used no more; where files lie outside the rooms; where chapter 00 leaves a room out;
+# where the main header of a room leaves out another one; or where a comment names no file.
 #   tests/includes.sh           checks
 #   tests/includes.sh --graph   prints each room with the rooms that it includes, and counts
 set -euo pipefail
@@ -100,3 +100,16 @@ for folder in nn parallel; do
     exit 1
   fi
 done
+# Files that comments name: NAME.h, PATH/NAME.cpp, NAME_test; not what has a star, as in draw_*.cpp.
+find */ -path 'build*' -prune -o -type f -print | perl -e '
+  chomp(my @files = <STDIN>);
+  my (%known, $wrong);
+  for (@files) { for (my $end = $_;; ) { $known{$end} = 1; $end =~ s|^[^/]*/|| or last } }
+  @ARGV = grep /\.(h|cpp|cu)$/, @files;
+  while (<>) {
+    my ($comment) = m|^[^"]*?//(.*)| or next;
+    for ($comment =~ m{(?<![\w/.*<])[\w/]+(?:\.(?:h|cpp|cu)|_test)\b(?![.:]\w)}g) {
+      $wrong = print "$ARGV:$.: there is no file $_\n" if !$known{$_} && !$known{"$_.cpp"};
+    }
+  } continue { close ARGV if eof }
+  exit $wrong'

@@ -129,6 +129,10 @@ expect 1 'autograd/cpu has no line in the table of rooms' tests/includes.sh
 rm tutorials/00-map.md
 echo '// The room nn/models has no list.' >nn/models/main.h
 expect 1 'nn/models/main.h does not name n.h' tests/includes.sh
+printf '%s\n' '// Chapter 02 (n.h, models/n.cpp, runs_*.h): 12 (n.cu:3).' '// See m.h.' >nn/models/main.h
+expect 1 '^nn/models/main.h:2: there is no file m.h$' tests/includes.sh
+sed -i 's/m.h/n_test/' nn/models/main.h
+expect 1 'there is no file n_test' tests/includes.sh
 rm nn/models/main.h
 printf '#include "nn/models/n.h"\n' >autograd/a.cpp
 expect 1 'autograd/a.cpp:1: autograd may not include nn/models/n.h' tests/includes.sh

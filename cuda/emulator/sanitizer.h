@@ -1,6 +1,6 @@
 // The few calls of AddressSanitizer that the emulator makes; they do nothing in builds without it.
 // Not here: the switch between stacks (fiber.cpp), of which AddressSanitizer is told, too.
-// sanitizer/asan_interface.h
+// <sanitizer/asan_interface.h>
 #pragma once
 
 #include <cstddef>

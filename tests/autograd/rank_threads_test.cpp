@@ -1,5 +1,5 @@
 // Ranks as threads of one process: each limits its own kernels' threads, and may share memory's
-// cache with the others. Not here: whole training steps (tests/nn/rank_threads_test.cpp).
+// cache with the others. Not here: whole training steps (parallel/engine/rank_threads_test.cpp).
 #include <algorithm>
 #include <cstring>
 #include <filesystem>

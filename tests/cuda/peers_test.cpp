@@ -1,6 +1,6 @@
 // What devices that share a communicator do to each other: allocations that wait for peers, streams
 // that share a hardware queue, operations of NCCL that come one at a time. Each fault is planted.
-// Not here: that plangrad's transport has none of them (device_peers_test.cpp). Chapter 13.
+// Not here: that plangrad's transport has none of them (peers_engine_test.cpp). Chapter 13.
 #include "cuda/emulator/runtime.h"
 
 #include <nccl.h>

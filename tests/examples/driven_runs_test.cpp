@@ -1,5 +1,5 @@
 // Message-driven training as users run it: what ran can be run again, and no loss depends on it.
-// Not here: the order itself (tests/parallel/driven_test).
+// Not here: the order itself (tests/parallel/simulation/driven_test.cpp).
 #include "nn/checkpoint/file.h"
 #include "parallel/verifier/verify.h"
 #include "tests/examples/runs.h"

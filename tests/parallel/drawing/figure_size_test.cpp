@@ -1,6 +1,6 @@
 // How large figures are: one scale of time for those that are compared, cells that have room for
 // their labels, and what makes a figure readable on any background.
-// Not here: what a figure shows (draw_test.cpp).
+// Not here: what a figure shows (draw_svg_test.cpp).
 #include <fmt/format.h>
 
 #include <regex>

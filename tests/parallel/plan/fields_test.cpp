@@ -1,5 +1,5 @@
 // Fields of a table: how each type is typed, shown and refused, and JSON there and back.
-// Not here: the tables themselves (plan_spec_test.cpp, costs in tests/parallel/simulation/).
+// Not here: the tables themselves (tests/examples/saved_spec_test.cpp).
 #include "parallel/plan/fields.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Endless plans in time: the moments of bars, the steady state against closed forms, and the bars
-// of drawings. Not here: other plans in time (simulate_test) and other drawings (draw_test).
+// of drawings. Not here: other plans in time (simulate_test) and other drawings (draw_svg_test).
 #include "parallel/simulation/variants.h"
 
 #include "parallel/drawing/draw.h"
