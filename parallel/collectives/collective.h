@@ -39,7 +39,7 @@ enum class AllReduce { scatter_reduce, direct, ring, by_transport PLANGRAD_REDUC
 
 /// The kinds that users choose and that have lists, by the names that they type.
 const std::map<std::string, AllReduce>& reductions();
-/// The name that users type; "nccl" for by_transport.
+/// The name of a kind in flags and messages.
 std::string name_of(AllReduce how);
 
 /// The kind of a group's sums, and the hosts of its members.

@@ -8,7 +8,7 @@
 // mailbox.h        values by name: here, arriving, leaving; message_lane.h: moves messages
 // sum_book.h       gradient sums: open, changing, finished; loss_and_norm.h: their norm
 // stage_runner.h   a stage's arithmetic; weight_store.h: its versions, sums and shards (ZeRO)
-// pretended.h      how a computation or message lasts as long as on a pretended device or link
+// pretended.h      a leaf: how computations and messages last as long as on other devices
 // progress.h       what rank 0 hears of an endless plan while it runs, and how far it lets ranks go
 // row_run.h        what all of these share; how long a wait may take, and its error
 // run_result.h     what a rank finds out in a plan, and how long the plan runs
@@ -34,7 +34,7 @@ ChannelCodec make_channel_of(const Plan& plan, const Training& training, int ran
 BufferCodec make_codec_of(const Plan& plan, const Training& training, int rank, int stage,
                           const ParameterList& parameters, const DevicePtr& device);
 
-/// Waits at the end of a computation until it has lasted as long as a pretended device takes.
+/// Waits at the end of a computation until it has lasted as long as the run wants it to.
 /// Returns whether it is late: it has taken longer already.
 using Prolong = std::function<bool(const Plan& plan, const Instruction& computation,
                                    std::chrono::steady_clock::time_point begun)>;
@@ -45,7 +45,7 @@ class Engine {
     AllReduce reduction = AllReduce::scatter_reduce;  ///< adds in rank order
     double timeout = 60;                              ///< seconds that any wait may take
     std::vector<int> hosts = {};  ///< by rank, any numbers; empty: all ranks are on one host
-    Prolong prolong = {};         ///< of pretended devices; null: computations last as they do
+    Prolong prolong = {};         ///< null: computations last as long as they take
   };
   /// `training` and `transport` must outlive the engine.
   Engine(const Training& training, Transport& transport, DevicePtr device, Settings settings);
@@ -88,7 +88,7 @@ class Engine {
   LowRank* low_rank(int stage) {
     return low_ranks_.contains(stage) ? low_ranks_.at(stage).get() : nullptr;
   }
-  /// Sets an adaptive codec's bits of layers from the next plan on. All ranks call it alike.
+  /// Sets the bits of layers that codecs use from the next plan on. All ranks call it alike.
   void set_bits(const Bits& bits);
   const Bits& bits() const { return bits_; }  ///< those set last; new codecs get them
   /// The codec of activations; null if they travel as they are.

@@ -85,7 +85,7 @@ void add_up(const std::vector<double>& x, std::vector<double>& sum) {
   std::transform(x.begin(), x.end(), sum.begin(), sum.begin(), std::plus<>());
 }
 
-/// Records a computation, which lasts as long as this object lives, or a pretended device takes.
+/// Records a computation, which lasts as long as this object lives, or longer if Prolong waits.
 struct Stopwatch {
   RowRun& run;
   const Instruction& x;

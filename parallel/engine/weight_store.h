@@ -73,8 +73,8 @@ inline Shard shard_of(const Plan& plan, int stage, int rank) {
 }
 
 /// A rank's buffers to compute a stage: whole versions of its weights, and gradient sums of
-/// unfinished updates, in the elements that the stage's form stores. If forward can't read these
-/// (SAMO), the rank also has one buffer with all elements of the version that it computes with now.
+/// unfinished updates, in the elements that the stage's form stores. If forward can't read these,
+/// the rank also has one buffer with all elements of the version that it computes with now.
 class StageBuffers {
  public:
   StageBuffers(const Training& training, StateFormPtr form, const DevicePtr& device)

@@ -4,7 +4,7 @@
 //
 // The room parallel/simulation says when a plan's instructions would run, and what follows from
 // when they ran, measured or simulated:
-// costs.h        what computations and messages cost; machine.h: machines, real and pretended
+// costs.h        what computations and messages cost; machine.h: the devices and links of machines
 // simulate.cpp   what waits for what, as a graph walked once
 // events.h       what waits for what, and the order of cells in message-driven plans
 // meetings.cpp   sums, message by message, and when events end; links.h: the links that they share
