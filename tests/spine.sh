@@ -66,12 +66,14 @@ for file in "${!kind_of[@]}"; do
       complain "$file includes $next, another leaf of its kind (${kind_of[$file]})"
   done
 done
-# What registers itself is a leaf, unless the spine has it.
+# What registers itself is a leaf, unless the spine has it or its header.
+kinds='^(extern const Schedule |CodecEntry [a-z0-9_]+_codec\(|Collective [a-z0-9_]+_reduction\()'
+kinds+='|^class (?!AskingObserver|TransportAround).*: public .*(Transport(Around)?|Observer.*) {$'
 while read -r file; do
-  [[ -z $file || -n ${kind_of[$file]-} || " ${spine[*]} " == *" $file "* ]] ||
+  [[ -z $file || -n ${kind_of[$file]-} || " ${spine[*]} " =~ \ ${file%.*}\.(h|cpp)\  ]] ||
     complain "$file registers something; add it to tests/leaves.txt"
-done < <(grep -rlE '^(extern const Schedule |CodecEntry [a-z0-9_]+_codec\()' --include=*.cpp \
-  parallel 2>/dev/null)
+done < <(grep -rlP "$kinds" --include=*.{h,cpp} --exclude-dir=emulator --exclude=run_observers.cpp \
+  parallel sparse cuda examples 2>/dev/null)
 [[ ${#spine[@]} -le $most_files ]] || complain "the spine has ${#spine[@]} files, at most $most_files"
 [[ $lines -le $most_lines ]] || complain "the spine has $lines lines, at most $most_lines"
 closure=0 files=0
