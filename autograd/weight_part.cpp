@@ -16,7 +16,7 @@ static void keep(const Tensor& x) { x.storage()->charge_to(Category::activations
 // [snippet put_off]
 std::vector<Tensor> WeightPart::put_off(Node& node, const Tensor& dy, Sweep& sweep) {
   // Divide the inputs: weights are for later, the others stay with the node.
-  Kept rest{nullptr, dy, node.inputs};
+  LaterNode rest{nullptr, dy, node.inputs};
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     const bool is_weight = node.inputs[i] && node.inputs[i]->sink;
     (is_weight ? node.inputs : rest.inputs)[i] = nullptr;
@@ -31,7 +31,7 @@ std::vector<Tensor> WeightPart::put_off(Node& node, const Tensor& dy, Sweep& swe
 
 /// Keeps the node's function and dy; or the gradients of its weights, if the function has made all
 /// of them along with the others.
-void WeightPart::keep_for_later(Kept rest, Node& node, std::vector<Tensor> gradients) {
+void WeightPart::keep_for_later(LaterNode rest, Node& node, std::vector<Tensor> gradients) {
   device_ = rest.dy.device();
   bool made = true;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
@@ -55,7 +55,7 @@ void WeightPart::run() {
   const NoGrad no_grad(*device_);
   const CategoryScope category(*device_, Category::workspace);
   for (; !kept_.empty(); kept_.pop_front()) {
-    Kept& kept = kept_.front();
+    LaterNode& kept = kept_.front();
     std::vector<Tensor> gradients = kept.backward(std::exchange(kept.dy, {}), Wanted(kept.inputs));
     kept.backward = nullptr;
     for (std::size_t i = 0; i < gradients.size(); ++i)

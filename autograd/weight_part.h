@@ -25,15 +25,15 @@ class WeightPart {
   void run();
 
  private:
-  struct Kept {
+  struct LaterNode {
     BackwardFunction backward;
     Tensor dy;
     std::vector<std::shared_ptr<Node>> inputs;  // null where an input is no weight
   };
 
-  void keep_for_later(Kept rest, Node& node, std::vector<Tensor> gradients);
+  void keep_for_later(LaterNode rest, Node& node, std::vector<Tensor> gradients);
 
-  std::deque<Kept> kept_;
+  std::deque<LaterNode> kept_;
   DevicePtr device_;  // null as long as nothing was put off
 };
 

@@ -161,8 +161,8 @@ cudaGraph_t Graphs::capture() {
 
 // [snippet find]
 /// Returns the graph of the gathered calls, as the first of kept_.
-Graphs::Kept& Graphs::find() {
-  auto found = std::ranges::find(kept_, arguments_, &Kept::arguments);
+Graphs::ReadyGraph& Graphs::find() {
+  auto found = std::ranges::find(kept_, arguments_, &ReadyGraph::arguments);
   if (found == kept_.end()) found = update_or_make(Recorded(capture()));
   found->arguments = arguments_;
   kept_.splice(kept_.begin(), kept_, found);
@@ -171,7 +171,7 @@ Graphs::Kept& Graphs::find() {
 
 /// Updates the last of many graphs with as many nodes, whose queued launches do not change; or
 /// makes a new one if there are few, or CUDA can't update it.
-std::list<Graphs::Kept>::iterator Graphs::update_or_make(cudaGraph_t graph) {
+std::list<Graphs::ReadyGraph>::iterator Graphs::update_or_make(cudaGraph_t graph) {
   std::size_t nodes = 0;
   PG_CUDA(cudaGraphGetNodes(graph, nullptr, &nodes));
   int alike = 0;

@@ -78,8 +78,8 @@ class Graphs {
   std::size_t nodes() const { return kept_.front().nodes; }
 
  private:
-  struct Kept {
-    Kept(std::size_t nodes, cudaGraphExec_t made) : nodes(nodes), executable(made) {}
+  struct ReadyGraph {
+    ReadyGraph(std::size_t nodes, cudaGraphExec_t made) : nodes(nodes), executable(made) {}
     std::string arguments{};  // of its calls
     const std::size_t nodes;
     const Handle<cudaGraphExec_t, cudaGraphExecDestroy> executable;
@@ -92,8 +92,8 @@ class Graphs {
     if constexpr (std::is_empty_v<T>) return;  // its only byte has no value
     arguments_.append(reinterpret_cast<const char*>(&value), sizeof value);
   }
-  Kept& find();
-  std::list<Kept>::iterator update_or_make(cudaGraph_t graph);
+  ReadyGraph& find();
+  std::list<ReadyGraph>::iterator update_or_make(cudaGraph_t graph);
   cudaGraph_t capture();
   void forget() noexcept;
 
@@ -106,7 +106,7 @@ class Graphs {
   std::string values_;                                    // for value_block_
   std::byte* const value_block_;  // in device memory, where launches read their values
   Staging value_staging_;
-  std::list<Kept> kept_;  // the last one launched is first
+  std::list<ReadyGraph> kept_;  // the last one launched is first
   int made_ = 0, captured_ = 0, begun_ = 0;
 };
 

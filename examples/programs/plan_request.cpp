@@ -20,7 +20,7 @@ Plan PlanRequest::plan(const CLI::App& command) const {
              " and ", option->get_name(), ": give a plan file or schedule flags, not both");
   if (!file.empty()) return read_plan(file);
   PG_CHECK(!schedule.schedule.empty(), "no plan given: use --schedule NAME, or a plan's text file");
-  return made();
+  return schedule_plan();
 }
 
 namespace {
@@ -59,7 +59,7 @@ void check_cells(const Schedule& schedule, Layout layout) {
 
 }  // namespace
 
-Plan PlanRequest::made() const {
+Plan PlanRequest::schedule_plan() const {
   Layout layout = schedule.found();
   if (schedule.endless && !schedule.gives("steps")) layout.steps = 4;  // bars are found in these
   check_cells(schedule.behaviour(), layout);

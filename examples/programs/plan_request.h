@@ -39,7 +39,7 @@ struct PlanRequest {
   /// throws: Error if `command` was given both, or neither
   parallel::Plan plan(const CLI::App& command) const;
   /// The plan of the schedule flags.
-  parallel::Plan made() const;
+  parallel::Plan schedule_plan() const;
   parallel::Plan endless_plan(const parallel::Layout& layout) const;
   std::string title() const;
 };

@@ -129,7 +129,7 @@ NamedFacts side_of(const PlanRequest& request, const std::string& name) {
   one.schedule.plan_file = "";
   one.schedule.schedule = is_schedule ? name : "";
   const parallel::VerifiedPlan verified =
-      parallel::verify(is_schedule ? one.made() : read_plan(name));
+      parallel::verify(is_schedule ? one.schedule_plan() : read_plan(name));
   return {is_schedule ? one.schedule.title() : printable_line(name),
           all_facts(verified,
                     parallel::encoded(request.costs.costs, verified.plan(), "--weight-bytes"))};

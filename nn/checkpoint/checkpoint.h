@@ -67,7 +67,7 @@ struct SaveMark {
 };
 
 /// Which of a folder's checkpoints stay when a newer one is committed.
-struct Kept {
+struct Retention {
   int count = 1;  ///< with the new one
   /// Older ones stay if they are the run's up to this update, which it continued from or saved.
   std::int64_t last = std::numeric_limits<std::int64_t>::max();
@@ -126,7 +126,7 @@ WriteFile write_at_once(std::filesystem::path folder, SaveMark mark,
 ///         stay, and the files of this one are removed
 void commit_checkpoint(const std::filesystem::path& folder, const SaveMark& mark,
                        const nlohmann::json& run, const std::vector<CheckpointFile>& files,
-                       const Kept& kept = {});
+                       const Retention& retention = {});
 
 /// Before a save, gives up the run's oldest checkpoint if that is what the disk lacks for a new one
 /// as large as the newest, which stays and must be intact. Removes what interrupted saves left,

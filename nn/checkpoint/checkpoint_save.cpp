@@ -98,16 +98,16 @@ void remove_leftovers(const fs::path& folder, const std::set<std::string>& known
 
 /// The manifests of `earlier` that stay beside that of `mark`; the newest of them may have to get a
 /// name of its own. A user's copy, under a name that no save gives it, stays in any case.
-Manifests staying(const Manifests& earlier, const SaveMark& mark, const Kept& kept) {
+Manifests staying(const Manifests& earlier, const SaveMark& mark, const Retention& retention) {
   std::vector<std::pair<std::int64_t, std::string>> found;
   for (const auto& [name, manifest] : earlier)
-    if (manifest.step < mark.step && manifest.step <= kept.last &&
+    if (manifest.step < mark.step && manifest.step <= retention.last &&
         (manifest.run_id == mark.run_id || manifest.run_id.empty()))
       found.emplace_back(manifest.step, name);
   std::ranges::sort(found, std::greater<>());
   Manifests result;
   for (const auto& [step, name] : found)
-    if (static_cast<int>(result.size()) < kept.count - 1) result[name] = earlier.at(name);
+    if (static_cast<int>(result.size()) < retention.count - 1) result[name] = earlier.at(name);
   for (const auto& [name, manifest] : earlier)
     if (name != manifest_name && name != earlier_name(manifest.step)) result[name] = manifest;
   return result;
@@ -203,7 +203,7 @@ WriteFile write_at_once(fs::path folder, SaveMark mark, std::vector<CheckpointFi
 
 /// Makes the files of a save the folder's newest checkpoint.
 static void commit_files(const fs::path& folder, const SaveMark& mark, const json& run,
-                         const std::vector<CheckpointFile>& files, const Kept& kept) {
+                         const std::vector<CheckpointFile>& files, const Retention& retention) {
   std::set<std::string> names;
   for (const CheckpointFile& file : files) PG_CHECK(file.failure.empty(), file.failure);
   for (const CheckpointFile& file : files)
@@ -212,7 +212,7 @@ static void commit_files(const fs::path& folder, const SaveMark& mark, const jso
   const Manifests earlier = readable_manifests(folder);
   if (const auto newest = earlier.find(manifest_name); newest != earlier.end())
     PG_CHECK(newest->second.run_id != mark.run_id ||
-                 newest->second.step <= std::max(mark.step, kept.given_up),
+                 newest->second.step <= std::max(mark.step, retention.given_up),
              folder.string(), " has update ", newest->second.step,
              " of this run by now, so another program writes there, too; update ", mark.step,
              " does not replace it");
@@ -221,7 +221,7 @@ static void commit_files(const fs::path& folder, const SaveMark& mark, const jso
                                           std::make_shared<json>(run), files}));
 
   // The manifest that will be replaced gets a second name, if its checkpoint is to stay.
-  Manifests stay = staying(earlier, mark, kept);
+  Manifests stay = staying(earlier, mark, retention);
   if (auto newest = stay.extract(manifest_name)) {
     newest.key() = earlier_name(newest.mapped().step);
     write_synced(folder / newest.key(), read_file(manifest));
@@ -277,9 +277,9 @@ std::string make_room(const fs::path& folder, const std::string& run_id) {
 }
 
 void commit_checkpoint(const fs::path& folder, const SaveMark& mark, const json& run,
-                       const std::vector<CheckpointFile>& files, const Kept& kept) {
+                       const std::vector<CheckpointFile>& files, const Retention& retention) {
   try {
-    commit_files(folder, mark, run, files, kept);
+    commit_files(folder, mark, run, files, retention);
   } catch (...) {
     const std::set<std::string> earlier = names_in(readable_manifests(folder));
     for (const CheckpointFile& file : files)

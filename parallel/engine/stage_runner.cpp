@@ -26,7 +26,7 @@ StageRunner::StageRunner(const Training& training, int stage, const DevicePtr& d
              training.shared.parameters) {}
 
 Tensor StageRunner::forward(int micro, const Inputs& inputs) {
-  Kept& kept = kept_[micro];
+  Activations& kept = kept_[micro];
   if (inputs.x.defined()) kept.x = first_ || !inputs.training ? inputs.x : variable(inputs.x);
   PG_CHECK(kept.x.defined(), "microbatch ", micro, " has no input");
   kept.inputs = inputs;
@@ -49,14 +49,14 @@ void StageRunner::bind(int micro) {
 }
 
 void StageRunner::drop(int micro) {
-  Kept& kept = kept_.at(micro);
+  Activations& kept = kept_.at(micro);
   kept.y = {};
   if (!kept.inputs.training) kept_.erase(micro);
 }
 
 Tensor StageRunner::backward(int micro, const Tensor& dy, Value part, const Tensor& weights,
                              const Tensor& shared) {
-  Kept& kept = kept_.at(micro);
+  Activations& kept = kept_.at(micro);
   for (const auto& [read, bound] :
        {std::pair(&weights, &kept.inputs.weights), {&shared, &kept.inputs.shared}})
     PG_CHECK(read->storage() == bound->storage(), "microbatch ", micro, ": the weights that its ",

@@ -64,7 +64,7 @@ class StageRunner {
 
  private:
   friend struct TableSizes;  // of tests
-  struct Kept {
+  struct Activations {
     Tensor x, y;
     Inputs inputs;
     autograd::WeightPart later;  // the second part of a backward whose first part is done
@@ -77,7 +77,7 @@ class StageRunner {
   DevicePtr device_;
   bool first_, last_;
   Stage stage_;
-  std::map<int, Kept> kept_;
+  std::map<int, Activations> kept_;
 };
 
 }  // namespace plangrad::parallel

@@ -201,7 +201,7 @@ std::string note_on_norms(const Layout& layout) {
               " of a stage more than without it, if I and W take as long as these");
 }
 
-Plan moved_by(Plan plan, int steps) {
+Plan later_plan(Plan plan, int steps) {
   bool merged = false;  // whether negative versions became version 0
   plan.first += steps;
   for (Row& row : plan.rows)

@@ -41,7 +41,7 @@ Plan make_evaluation(const Plan& like, int first, int microbatches);
 
 /// A plan moved `steps` later in the run, or earlier if negative. Negative versions become 0, as in
 /// delayed schedules; if weights travel, messages are then added anew.
-Plan moved_by(Plan plan, int steps);
+Plan later_plan(Plan plan, int steps);
 
 /// Completes rows of computations to a plan: adds updates, unless there are some, and messages.
 /// throws: Error if there are messages already, computations are missing, or they wait for each

@@ -25,7 +25,7 @@ Plans::Plans(Plan own) : own_(std::move(own)), lengths_{own_->steps, own_->perio
 }
 
 Plan Plans::make(int first, int steps) const {
-  if (own_ && !own_->is_endless()) return moved_by(*own_, first - own_->first);
+  if (own_ && !own_->is_endless()) return later_plan(*own_, first - own_->first);
   if (own_) return unrolled(later_by(*own_, first), (steps - own_->steps) / own_->period + 1);
   Layout layout = layout_;
   layout.first = first;

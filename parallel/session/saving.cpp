@@ -44,7 +44,7 @@ std::vector<nn::CheckpointFile> StateWriter::finish() {
 }
 
 CommitThread::CommitThread(fs::path folder, fs::path before, nn::SaveMark mark, nlohmann::json run,
-                           std::vector<nn::CheckpointFile> files, nn::Kept kept)
+                           std::vector<nn::CheckpointFile> files, nn::Retention retention)
     : step_(static_cast<int>(mark.step)) {
   auto work = [=, wait = wait_]() mutable {
     constexpr std::chrono::milliseconds pause(2);
@@ -66,7 +66,7 @@ CommitThread::CommitThread(fs::path folder, fs::path before, nn::SaveMark mark, 
     } catch (const Error& error) {  // the save fails, and takes its files away
       files.push_back({.name = "", .failure = error.what()});
     }
-    commit_checkpoint(folder, mark, run, files, kept);
+    commit_checkpoint(folder, mark, run, files, retention);
   };
   committed_ = std::async(std::launch::async, std::move(work));
 }
@@ -135,7 +135,7 @@ void Lead::save(bool last) {
   saved_ = std::chrono::steady_clock::now();
   describe(run, codecs);
   saving_.emplace(settings_.out / "checkpoint", on_disk_before, SaveMark(steps_, run_id_), run,
-                  files, Kept{settings_.keep, own_step_, settings_.given_up});
+                  files, Retention{settings_.keep, own_step_, settings_.given_up});
   if (last) await_save(last);
 }
 

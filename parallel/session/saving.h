@@ -108,7 +108,7 @@ class CommitThread {
   /// Waits for these files in a thread, and commits them (nn::commit_checkpoint).
   ///   before: a file that is put on disk before; empty: none
   CommitThread(std::filesystem::path folder, std::filesystem::path before, nn::SaveMark mark,
-               nlohmann::json run, std::vector<nn::CheckpointFile> files, nn::Kept kept);
+               nlohmann::json run, std::vector<nn::CheckpointFile> files, nn::Retention retention);
   /// Waits up to 30 seconds for files that are being written, and one for others: when a session
   /// fails, writers may still be at work, or gone.
   ~CommitThread();

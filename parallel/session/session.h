@@ -44,7 +44,7 @@ struct SessionScope {
   /// saved there meanwhile. Null: it begins anew.
   std::shared_ptr<nn::OpenedCheckpoint> resumed = nullptr;
   std::shared_ptr<FolderLock> lock = nullptr;  ///< of `out`, on rank 0; null: the session locks it
-  std::int64_t given_up = -1;                  ///< as nn::Kept has it
+  std::int64_t given_up = -1;                  ///< as nn::Retention has it
   bool overwrite = false;                      ///< the user gives up what `out` holds
   int steps = 2000, stop_after = 0;  ///< updates of the whole run; of this session, 0: any
   int save_every = 0;                ///< updates; 0: only at the end

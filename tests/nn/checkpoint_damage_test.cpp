@@ -41,7 +41,8 @@ const Stage& small_network() {
 }
 
 /// Saves weights and a moment whose values follow from a seed.
-void save(const fs::path& folder, const SaveMark& mark, std::uint64_t seed, const Kept& kept = {}) {
+void save(const fs::path& folder, const SaveMark& mark, std::uint64_t seed,
+          const Retention& retention = {}) {
   const ParameterList& list = small_network().parameters();
   const Tensor weights = zeros({list.numel()}, DType::f32, cpu_device());
   weights.backend().fill_normal(RandomKey(seed, "weights"), 0, 1, weights);
@@ -49,7 +50,7 @@ void save(const fs::path& folder, const SaveMark& mark, std::uint64_t seed, cons
   commit_checkpoint(folder, mark, run,
                     {write_checkpoint_file(folder, "model", mark, list, {{"", weights}}),
                      write_checkpoint_file(folder, "optimizer", mark, list, {{"m", weights}})},
-                    kept);
+                    retention);
 }
 
 /// The error of a checkpoint that is opened and read whole; empty if there is none.

@@ -19,7 +19,7 @@ Plan example(const std::string& setting) { return parse(plan_text("cyclic_v2_" +
 /// The golden plan's steps once more, two steps later. They begin with two versions, of which each
 /// microbatch now reads the one that v2 gives it.
 Plan continued(Plan plan) {
-  plan = moved_by(std::move(plan), 2);
+  plan = later_plan(std::move(plan), 2);
   for (Row& row : plan.rows)
     for (Instruction& x : row)
       if ((x.op == Op::forward || x.op == Op::backward) && x.micro < 9)

@@ -92,6 +92,6 @@ TEST_CASE("an evaluation's plan names no codec", "[codec][plan]") {
   const Plan evaluation = make_evaluation(plan, 1, 4);
   CHECK(evaluation.codec == CodecSpec{});
   CHECK(evaluation.channel == CodecSpec{});
-  CHECK(moved_by(plan, 3).codec == plan.codec);
-  CHECK(moved_by(plan, 3).channel == plan.channel);
+  CHECK(later_plan(plan, 3).codec == plan.codec);
+  CHECK(later_plan(plan, 3).channel == plan.channel);
 }

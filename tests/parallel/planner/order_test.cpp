@@ -94,7 +94,7 @@ auto trained(const OrderTask& task, const Plan& rows, bool on_one_rank) {
       .stages = task.stages(), .microbatches = task.microbatches, .steps = 2, .chunks = 0};
   const Outcome outcome =
       on_one_rank ? run_on_one_rank(training, plans_of("data", whole), batches, cpu_device())
-                  : run_by_engine(training, {verify(plan), verify(moved_by(plan, 1))}, batches);
+                  : run_by_engine(training, {verify(plan), verify(later_plan(plan, 1))}, batches);
   std::map<int, std::vector<double>> weights;
   for (const auto& [place, values] : outcome.weights) weights[place.second] = values;
   return std::pair(outcome.losses, weights);

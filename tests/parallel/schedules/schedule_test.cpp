@@ -133,9 +133,9 @@ TEST_CASE("schedules: a plan moved is the plan of later", "[schedule]") {
     Plan early = make_plan(name, layout);
     layout.first = 7;
     Plan late = make_plan(name, layout);
-    CHECK(moved_by(early, late.first - early.first) == late);
-    CHECK(moved_by(late, 0) == late);
-    CHECK(verify(moved_by(late, 100)).plan().first == late.first + 100);
+    CHECK(later_plan(early, late.first - early.first) == late);
+    CHECK(later_plan(late, 0) == late);
+    CHECK(verify(later_plan(late, 100)).plan().first == late.first + 100);
   }
 }
 
@@ -149,7 +149,7 @@ TEST_CASE("schedules: a cyclic plan moved to the beginning is the plan of the be
           Layout layout{.stages = 4, .steps = 3, .recompute = recompute, .setting = setting};
           Plan beginning = make_plan(name, layout);
           layout.first = first;
-          Plan moved = moved_by(make_plan(name, layout), -first);
+          Plan moved = later_plan(make_plan(name, layout), -first);
           CHECK_NOTHROW(verify(moved));
           if (setting == Setting::zero) CHECK(moved == beginning);
         }

@@ -35,7 +35,7 @@ TEST_CASE("chapter 07: a plan of one more step has the middle once more") {
         INFO("D" << stages << " m" << microbatches << " clip " << clip);
         Layout layout{.stages = stages, .microbatches = microbatches, .steps = 6, .clip = clip};
         // [snippet repeats]
-        const Plan plan = make_plan("2bw", layout), later = moved_by(plan, 1);
+        const Plan plan = make_plan("2bw", layout), later = later_plan(plan, 1);
         layout.steps += 1;
         const Plan longer = make_plan("2bw", layout);
         for (int rank = 0; rank < plan.ranks(); ++rank) {
