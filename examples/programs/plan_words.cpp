@@ -11,7 +11,6 @@
 #include <optional>
 #include <vector>
 
-#include "autograd/error.h"
 #include "examples/pages/plan_facts.h"
 #include "examples/programs/program.h"
 #include "nn/checkpoint/file.h"
