@@ -24,7 +24,7 @@ class MemoryMeter {
  public:
   /// One change of the live bytes of one category.
   struct Event {
-    double seconds;  ///< since the timeline was started
+    double seconds;  ///< time since the timeline was started
     Category category;
     std::int64_t live;  ///< bytes of that category after the change
   };

@@ -11,7 +11,7 @@ namespace plangrad::autograd {
 
 /// Tells a kernel where it may add a gradient itself.
 struct SumPlace {
-  Tensor sum;          ///< with the gradient's shape; undefined if there is no such place
+  Tensor sum;          ///< has the gradient's shape; undefined if there is no such place
   bool begun = false;  ///< whether to add to it; else it is undefined, and to be written
 };
 

@@ -40,8 +40,8 @@ struct Node {
   std::vector<std::shared_ptr<Node>> inputs;  ///< null where an input needs no gradient
   BackwardFunction backward;
   bool is_leaf = false;
-  GradientSink sink;  ///< only in a leaf
-  Tensor gradient;    ///< in a leaf without a sink: the sum so far
+  GradientSink sink;  ///< only a leaf has one
+  Tensor gradient;    ///< the sum so far, in a leaf without a sink
 };
 
 inline SumPlace Wanted::place(std::size_t input) const { return inputs_[input]->sink.place(); }

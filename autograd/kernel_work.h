@@ -23,12 +23,12 @@ inline double bytes_of(const auto&) { return 0; }
 /// The least that a kernel must do.
 struct KernelWork {
   std::string kind;          ///< such as "softmax" or "gemm NT 64x32x16"
-  DType dtype = DType::f32;  ///< of what it multiplies
-  double flops = 0;          ///< of products; a multiplication and an addition count as two
-  double bytes = 0;          ///< that it must read and write if caches hold nothing
+  DType dtype = DType::f32;  ///< the type of what it multiplies
+  double flops = 0;  ///< operations of products; a multiplication and an addition count as two
+  double bytes = 0;  ///< bytes that it must read and write if caches hold nothing
   Products products = {};
 
-  /// Also reads or writes each of the tensors among these arguments once.
+  /// Adds that each of the tensors among these arguments is read or written once.
   KernelWork&& with(const auto&... arguments) && {
     ((bytes += bytes_of(arguments)), ...);
     return std::move(*this);
@@ -181,7 +181,7 @@ struct KernelCalls {
   DType dtype = DType::f32;
   std::int64_t calls = 0;
   double seconds = 0, flops = 0, bytes = 0;
-  Products products = {};  ///< of one call
+  Products products = {};  ///< the products of one call
   void add(const KernelWork& work, double taken = 0) {
     dtype = work.dtype;
     ++calls;

@@ -97,7 +97,7 @@ virtual void conv2d_backward_input(In dy, In weight, Window window, Out dx)
     PG_KERNEL(conv2d_backward_input, dy, weight, window, dx);
 virtual void conv2d_backward_weight(In x, In dy, Window window, Out dweight)
     PG_KERNEL(conv2d_backward_weight, x, dy, window, dweight);
-/// Also writes the place of each maximum in its image.                    index as y, in i32
+/// The maximum of each window, and the maximum's place in its image.      index as y, in i32
 virtual void max_pool2d(In x, Window window, Out y, Out index)
     PG_KERNEL(max_pool2d, x, window, y, index);
 virtual void max_pool2d_backward(In dy, In index, Out dx)

@@ -23,8 +23,8 @@ struct PruneSettings {
   double fraction = 0.9;
   std::string method = "magnitude";
   bool samo = false;    ///< store only the kept elements; otherwise zeros, too
-  bool sparse = false;  ///< also compute linear layers with the kept elements only
-  bool all = false;     ///< also prune embeddings, biases and norms
+  bool sparse = false;  ///< compute linear layers, too, with the kept elements only
+  bool all = false;     ///< prune embeddings, biases and norms, too
   int after = 0, every = 1, until = 1;
   std::uint64_t seed = 1337;  ///< seed of random masks
 };

@@ -21,7 +21,7 @@ constexpr int conv_pitch(int length) {
 }
 
 /// An index in three digits, the last one fastest: place (n,h,w) of a window, or tap (c,i,j) in it.
-/// It advances by additions, as divisions take as long as many products.
+/// Digits advance by additions, as divisions take as long as many products.
 struct Digits {
   int a, b, c;
 

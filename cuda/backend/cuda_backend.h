@@ -41,7 +41,7 @@ struct ProductOperand {
   struct Form {
     cudaDataType_t type = CUDA_R_32F;
     bool transposed = false;
-    std::int64_t rows = 0, columns = 0;  ///< as they lie in memory
+    std::int64_t rows = 0, columns = 0;  ///< sizes as the matrix lies in memory
     std::int64_t pitch = 0, stride = 0;  ///< elements from column to column, from matrix to matrix
     std::uint32_t alignment = 0;         ///< see alignment_of
     auto operator<=>(const Form&) const = default;
@@ -53,7 +53,7 @@ struct ProductOperand {
 /// Work that a product does besides, by the elements of a vector as wide as the result's rows.
 struct ProductVector {
   cublasLtEpilogue_t use = CUBLASLT_EPILOGUE_DEFAULT;  ///< adds a bias, or sums its gradient
-  void* data = nullptr;                                ///< of the result's type
+  void* data = nullptr;                                ///< the vector, of the result's type
 };
 
 /// The largest power of two that divides an address, up to 16: no kernel loads more bytes at once.

@@ -17,7 +17,7 @@ namespace plangrad::cuda {
 template <class T>
 struct PerLaunch {
   T value;
-  const T* place = nullptr;  ///< of the value, in device memory; or null
+  const T* place = nullptr;  ///< where device memory has the value; null: nowhere
 
   PerLaunch(const T& value) : value(value) {}
   __device__ T get() const { return place ? *place : value; }

@@ -30,7 +30,7 @@ struct Launch {
 struct Place {
   const char* name = nullptr;
   std::source_location where;
-  int instructions = 1;  ///< that a GPU needs for it
+  int instructions = 1;  ///< instructions that a GPU needs for it
   bool operator==(const Place& other) const {
     return where.line() == other.where.line() && same(name, other.name) &&
            same(where.file_name(), other.where.file_name());

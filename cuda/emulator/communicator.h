@@ -32,7 +32,7 @@ struct Call {
 
 /// Calls that will run together; ranks that have not called yet have no communicator there.
 struct Gathering {
-  std::shared_ptr<std::vector<Call>> calls;  ///< by rank; of a message, the sender's first
+  std::shared_ptr<std::vector<Call>> calls;  ///< calls of all ranks; a message's sender comes first
   std::shared_ptr<Rendezvous> meeting;
   std::size_t joined = 0;
 };
@@ -41,9 +41,9 @@ struct Gathering {
 struct Clique {
   std::mutex mutex;
   std::condition_variable changed;
-  std::vector<int> devices;  ///< by rank; -1: has not joined
+  std::vector<int> devices;  ///< the device of each rank; -1: it has not joined
   int joined = 0;
-  bool aborted = false;  ///< by one of them
+  bool aborted = false;  ///< whether a rank has aborted it
   /// Gatherings by the ranks (from, to) of a message, or (-1,-1) for collectives, and by number.
   std::map<std::tuple<int, int, std::uint64_t>, Gathering> gatherings;
 };
@@ -68,7 +68,7 @@ struct ncclComm {
   int rank = 0;
   int device = 0;
   std::map<std::tuple<int, int>, std::uint64_t> calls{};  ///< numbers, by the key of a gathering
-  plangrad::cuda::emulator::Position last{};  ///< one after the other, whatever their streams
+  plangrad::cuda::emulator::Position last{};  ///< the last operation, after which the next runs
   bool blocking = true;
   std::vector<plangrad::cuda::emulator::Call> waiting{};  ///< the last ones, if it doesn't block
   ncclResult_t error = ncclSuccess;

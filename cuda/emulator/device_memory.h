@@ -12,7 +12,7 @@
 
 namespace plangrad::cuda::emulator {
 
-constexpr std::size_t arena_bytes = std::size_t{64} << 30;  ///< of addresses
+constexpr std::size_t arena_bytes = std::size_t{64} << 30;  ///< bytes of addresses
 
 class Arena {
  public:
@@ -27,7 +27,7 @@ class Arena {
   std::byte* next_ = nullptr;
 };
 
-constexpr int pinned_host = -1;  ///< in place of a device's number
+constexpr int pinned_host = -1;  ///< stands in place of a device's number
 
 struct Allocation {
   int device = 0;  ///< or pinned_host

@@ -35,7 +35,7 @@ struct Settings {
   int compute_capability = 90;                        ///< 10 major + minor, as devices name theirs
   Order order = Order::forward;
   Schedule schedule = Schedule::lazy;
-  std::uint64_t seed = 1;      ///< of the random order, the random schedule and the refusals
+  std::uint64_t seed = 1;      ///< seed of the random order, the random schedule and the refusals
   double refused_updates = 0;  ///< share of graph updates that CUDA refuses though nodes are alike
   double patience = 30;        ///< seconds without any progress until a wait counts as a deadlock
   bool abort_on_fault = true;  ///< false: remember faults, for tests; see reset

@@ -58,7 +58,7 @@ class Observer {
 
   /// Returns addresses for an arena. Only uses of these, and of shared memory, are watched.
   virtual std::byte* addresses() = 0;
-  /// These bytes will be freed, and the pages that hold them vanish.
+  /// Says that these bytes will be freed, and the pages that hold them vanish.
   virtual void release(const void* start, std::size_t bytes) = 0;
 
   /// From now until `end`, only the operation uses memory.

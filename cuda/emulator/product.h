@@ -17,7 +17,7 @@ struct Matrices {
   int ld;
   long long stride;
   bool transposed;
-  int rows, columns;  ///< as they lie in memory
+  int rows, columns;  ///< sizes as the matrices lie in memory
 
   std::size_t element_bytes() const { return type == CUDA_R_32F ? 4 : 2; }
   /// The number of elements from the first to the last of one matrix.

@@ -27,7 +27,7 @@ struct Step {
 struct Device {
   int streams_made = 0;
   std::set<int> peers{};        ///< the devices of its communicators, itself too
-  int calls_that_may_wait = 0;  ///< since it has peers
+  int calls_that_may_wait = 0;  ///< calls since it has peers that may wait for them
   std::thread::id closed_by{};  ///< the thread that waits for peers: no other may queue work
 };
 

@@ -33,7 +33,7 @@ struct Operation {
   std::vector<Position> after;  ///< besides the operations before it in its stream
   std::vector<std::shared_ptr<Rendezvous>> meetings{};
   const void* function = nullptr;    ///< a kernel's, for reports
-  std::uint64_t queued = 0;          ///< its number among all that were queued
+  std::uint64_t queued = 0;          ///< the operation's number among all that were queued
   bool begun = false;                ///< it has meetings, and waits in them for other devices
   std::shared_ptr<Clock> history{};  ///< what happened before it; complete once it runs
 };
@@ -41,11 +41,11 @@ struct Operation {
 /// A rendezvous runs once, when all its operations have come to the head of their streams.
 struct Rendezvous {
   std::string name;
-  const void* group = nullptr;  ///< whose ranks meet
+  const void* group = nullptr;  ///< the group whose ranks meet
   std::size_t expected = 0;     ///< operations
   std::function<void()> run;
-  std::vector<Position> members{};  ///< by enqueue
-  bool withdrawn = false;           ///< then it never runs
+  std::vector<Position> members{};  ///< the operations, in the order in which they were queued
+  bool withdrawn = false;           ///< whether it will never run
 };
 
 /// The work that a stream keeps for a graph instead of queueing it.

@@ -82,7 +82,7 @@ struct NcclCall {
   Key key;
   std::int64_t sent = 0, expected = 0;  ///< bytes, as the two ends of a message have them
   std::bitset<most_ranks> ranks{};      ///< who makes the call
-  ncclUniqueId id{};                    ///< of the communicator, until its ranks have joined
+  ncclUniqueId id{};                    ///< the communicator's id, until its ranks have joined
 };
 
 /// A rank that knows that all ranks of a call are ready asks rank 0 to place it. Rank 0 takes what

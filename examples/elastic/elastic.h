@@ -60,10 +60,10 @@ struct RanksLost : autograd::Error {
   using Error::Error;
   std::vector<PlannedLoss> lost;  ///< counted as the session counts ranks
   std::vector<PlannedLoss> planned;
-  int ranks = 0;  ///< of the session
+  int ranks = 0;  ///< ranks of the session
   int saved = 0;  ///< the newest update that is saved; 0: none
   std::filesystem::path out;
-  nlohmann::json flags;  ///< of the session
+  nlohmann::json flags;  ///< the session's flags
 };
 
 /// Runs one session with the words of a command, and returns the program's exit status.

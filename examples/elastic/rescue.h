@@ -28,10 +28,10 @@ struct Remains {
   };
   int rank = 0, first = 0;      ///< updates done before the session
   std::string left_out;         ///< codecs of which only what they left out can't be saved
-  std::map<int, Stage> stages;  ///< that the rank holds
+  std::map<int, Stage> stages;  ///< the stages that the rank holds
   int stages_with_layers = 1, stage_count = 1, per_step = 1;
   bool clips = false;
-  RunResult results;   ///< of the plan that failed
+  RunResult results;   ///< the results of the plan that failed
   nlohmann::json run;  ///< the description of the run in checkpoints
   std::string run_id;
 };

@@ -13,7 +13,7 @@ using namespace plangrad::parallel;
 
 /// The checksum of something that several ranks must have alike.
 struct Checksum {
-  int stage = 0;  ///< of the weights; -1: a message between ranks
+  int stage = 0;  ///< the weights' stage; -1: a message between ranks
   std::string what;
   std::uint32_t checksum = 0;
   static auto fields(auto& x) { return std::tie(x.stage, x.what, x.checksum); }

@@ -17,9 +17,9 @@ using namespace parallel;
 /// What one rank's kernels took, all counted updates together.
 struct RankProfile {
   int updates = 0, threads = 1;
-  double seconds = 0;  ///< of the rank's updates: in kernels, and between them
+  double seconds = 0;  ///< time of the rank's updates: in kernels, and between them
   DeviceRates rates;
-  KernelTable kernels, beside;  ///< beside: on the rank's message lane
+  KernelTable kernels, beside;  ///< beside: the kernels of the rank's message lane
   static auto fields(auto& x) {
     return std::tie(x.updates, x.threads, x.seconds, x.rates, x.kernels, x.beside);
   }

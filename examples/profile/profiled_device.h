@@ -24,8 +24,8 @@ using namespace plangrad::autograd;
 
 /// The best rates of a device, measured with the threads that its kernels have.
 struct DeviceRates {
-  double f32 = 0, bf16 = 0;  ///< of matrix products, in floating-point operations per second
-  double bandwidth = 0;      ///< of copying, in bytes read and written per second
+  double f32 = 0, bf16 = 0;  ///< matrix products' floating-point operations per second
+  double bandwidth = 0;      ///< bytes that a copy reads and writes per second
 
   /// The rate of products of a type, never below that of f32: bf16 can be widened to it.
   double of(DType dtype) const { return dtype == DType::bf16 ? std::max(bf16, f32) : f32; }

@@ -23,7 +23,7 @@ std::string model_words();
 
 struct ModelFlags {
   std::string model = {};  ///< a name or a file; empty: none
-  int sequences = 1;       ///< of a microbatch
+  int sequences = 1;       ///< sequences of a microbatch
   std::string dtype = "f32", device = "cpu";
   int threads = 1;
   double prune = 0;
@@ -56,7 +56,7 @@ struct RunCosts {
   parallel::PlannedModel model;
   parallel::MeasuredSeconds seconds;
   std::string dtype, device;
-  int threads = 1;  ///< of a rank of a plan, on the CPU
+  int threads = 1;  ///< threads of a plan's rank, on the CPU
   int batch = 1, ranks = 1;
   std::string data;  ///< words of a command: its text, and how that is cut into tokens
 };

@@ -18,14 +18,14 @@ namespace plangrad::examples {
 
 struct OrderFlags {
   int stages = 0, microbatches = 1;          ///< stages 0: as many as `place` has
-  std::vector<int> place = {};               ///< by stage; empty: stage s on rank s
+  std::vector<int> place = {};               ///< the rank of each stage; empty: stage s on rank s
   std::vector<double> kept = {}, most = {};  ///< kept empty: the model's bytes, or 1
   bool clip = false, tied = false;
   ModelFlags model = {};
-  std::vector<double> cuts = {};   ///< of the model
-  std::string priorities = "B,F";  ///< of the list scheduler
+  std::vector<double> cuts = {};   ///< where the model is cut into stages
+  std::string priorities = "B,F";  ///< what the list scheduler prefers, in order
   std::vector<int> ahead = {};
-  bool split = false;  ///< of the search
+  bool split = false;  ///< whether the search may split backwards
   int beam = 1000;
 
   /// Adds the flags of `plan order`, or else those of `plan rows`.

@@ -21,7 +21,7 @@ using namespace plangrad::parallel;
 /// What observers are told of a run beside its flags.
 struct ObservedRun {
   std::string about;      ///< a line for the user at the beginning
-  std::string title;      ///< of report.html
+  std::string title;      ///< the title of report.html
   nlohmann::json config;  ///< the description of the run in summary.json
   std::string unit = "tokens";
   std::int64_t units_per_step = 0;

@@ -26,7 +26,7 @@ struct ReadyRun {
   RunSettings settings;
   RunLayout layout;
   std::shared_ptr<const Examples> examples;             ///< shared by the ranks of this process
-  std::shared_ptr<PretendedNetwork> network = nullptr;  ///< likewise; null: links are as they are
+  std::shared_ptr<PretendedNetwork> network = nullptr;  ///< shared by ranks; null: links are real
 };
 
 /// Makes a program's ReadyRun; `started`: ranks that exist already, 0 if the flags decide.

@@ -29,7 +29,7 @@ inline constexpr const char* manifest_name = "manifest.json";
 
 /// A data file as the manifest lists it.
 struct CheckpointFile {
-  std::string name;  ///< in the checkpoint's folder
+  std::string name;  ///< the file's name in the checkpoint's folder
   std::int64_t bytes = 0;
   Checksums checksums = {};
   std::string failure = {};  ///< why it could not be written; empty: it was
@@ -39,11 +39,11 @@ struct CheckpointFile {
 /// What a checkpoint's manifest says.
 struct Manifest {
   std::int64_t step = 0;
-  std::string run_id;  ///< as `build`, empty in checkpoints of version 1, which have no checksums
-  std::string build;   ///< of the program that wrote it
+  std::string run_id;  ///< empty, as is `build`, in version 1, which has no checksums, either
+  std::string build;   ///< the build of the program that wrote it
   std::shared_ptr<const nlohmann::json> run;  ///< the caller's description
   std::vector<CheckpointFile> files;
-  std::string checksum = {};  ///< of the manifest as it was read: that of a checkpoint's content
+  std::string checksum = {};  ///< checksum of the manifest as it was read, and so of all content
 };
 
 /// throws: Error if the folder has no such manifest, or a damaged one
@@ -68,7 +68,7 @@ struct SaveMark {
 
 /// Which of a folder's checkpoints stay when a newer one is committed.
 struct Retention {
-  int count = 1;  ///< with the new one
+  int count = 1;  ///< how many stay, with the new one
   /// Older ones stay if they are the run's up to this update, which it continued from or saved.
   std::int64_t last = std::numeric_limits<std::int64_t>::max();
   /// A newer update of the run that is replaced, as it is damaged or was not continued from.

@@ -118,7 +118,7 @@ class Layer {
 struct LayerSpec {
   std::string name;
   std::function<std::unique_ptr<Layer>(ParameterList&)> build;
-  double flops = 0;  ///< of one example's forward pass; a multiply-add counts as two
+  double flops = 0;  ///< work of one example's forward pass; a multiply-add counts as two
   std::function<Shape(const Shape& input)> output = {};  ///< the output's shape for this input
   std::vector<LayerSpec> halves = {};  ///< two layers with the same bits, if it can be cut in two
 };

@@ -11,7 +11,7 @@ namespace plangrad::nn {
 inline constexpr int resnet18_layers = 10;
 
 struct ResNetConfig {
-  std::int64_t channels = 1;  ///< of the images: 1 for grey, 3 for colour
+  std::int64_t channels = 1;  ///< channels of the images: 1 for grey, 3 for colour
   std::int64_t size = 28;     ///< height and width of the images; only the FLOPs depend on it
   std::int64_t classes = 10;
   std::int64_t width = 64;  ///< channels of the first blocks; later ones have 2, 4, 8 times as many

@@ -20,7 +20,7 @@ namespace plangrad::nn {
 struct StepSettings {
   double learning_rate = 1e-3;
   double average = 1;     ///< 1 / number of gradients in the sum
-  double clip = 1;        ///< from clip_scale()
+  double clip = 1;        ///< the factor that clip_scale() gives
   std::int64_t step = 1;  ///< counted from 1
 };
 

@@ -16,10 +16,10 @@ using namespace nn;
 /// other parameters travel as they are, with rows = columns = 0.
 struct FactoredPart {
   std::string name;
-  std::int64_t offset = 0, count = 0;  ///< in the flat gradient
+  std::int64_t offset = 0, count = 0;  ///< place in the flat gradient
   std::int64_t rows = 0, columns = 0;
-  std::int64_t first = 0;   ///< in the first buffer: P^T (rank, rows), or the values as they are
-  std::int64_t second = 0;  ///< in the second: Q^T (rank, columns)
+  std::int64_t first = 0;   ///< place in buffer 1: P^T (rank, rows), or the values as they are
+  std::int64_t second = 0;  ///< place in buffer 2: Q^T (rank, columns)
 
   bool is_factored() const { return rows > 0; }
 };

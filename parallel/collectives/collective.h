@@ -45,7 +45,7 @@ std::string name_of(AllReduce how);
 /// The kind of a group's sums, and the hosts of its members.
 struct Summing {
   AllReduce how = AllReduce::scatter_reduce;
-  std::vector<int> hosts = {};  ///< by member, any numbers; empty: all on one host
+  std::vector<int> hosts = {};  ///< each member's host, any numbers; empty: all on one host
 };
 
 /// One member's exchange of one chunk with a peer. Exchanges of the same values run in the order of
@@ -110,7 +110,7 @@ inline constexpr int pieces_in_flight = 4;
 struct Piece {
   Exchange::Action action = Exchange::Action::send;
   int peer = 0;
-  Range range;  ///< of the buffer
+  Range range;  ///< the piece's place in the buffer
 };
 
 /// Cuts a member's list for a buffer of `count` elements into pieces of at most `most` elements:

@@ -38,11 +38,11 @@ struct Fault {
 /// What a figure shows besides the ranks, and how large it is. Figures of equal seconds and width
 /// have one scale of time, and can be compared.
 struct FigureOptions {
-  bool alive = false;               ///< adds a lane of the activations that are alive on all ranks
-  double seconds = 0;               ///< length of the time axis; 0: the timeline's
-  double width = 0;                 ///< of the whole figure, in pixels; 0: what suits its cells
-  std::vector<int> path = {};       ///< records of the critical path, which are underlined or, as
-                                    ///< messages, outlined
+  bool alive = false;          ///< adds a lane of the activations that are alive on all ranks
+  double seconds = 0;          ///< length of the time axis; 0: the timeline's
+  double width = 0;            ///< width of the whole figure, in pixels; 0: what suits its cells
+  std::vector<int> path = {};  ///< records of the critical path, which are underlined or, as
+                               ///< messages, outlined
   std::vector<Holding> held = {};   ///< drawn as lanes below their ranks
   std::string note = {};            ///< a line at the end of the legend
   std::optional<Fault> fault = {};  ///< drawn in red, with the sentence below the figure

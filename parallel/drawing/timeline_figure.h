@@ -30,7 +30,7 @@ std::string timeline_figure(const Timeline& timeline, const FigureLayout& layout
 struct TimelineGrid {
   double per_second = 0, left = 0, width = 0;
   double cell = 0;          ///< height of a cell
-  std::vector<double> top;  ///< of each rank's cells
+  std::vector<double> top;  ///< the upper edge of each rank's cells
 
   double x(double seconds) const { return seconds * per_second; }
 };

@@ -44,7 +44,7 @@ class Engine {
   struct Settings {
     AllReduce reduction = AllReduce::scatter_reduce;  ///< adds in rank order
     double timeout = 60;                              ///< seconds that any wait may take
-    std::vector<int> hosts = {};  ///< by rank, any numbers; empty: all ranks are on one host
+    std::vector<int> hosts = {};  ///< each rank's host, any numbers; empty: all are on one host
     Prolong prolong = {};         ///< null: computations last as long as they take
   };
   /// `training` and `transport` must outlive the engine.
@@ -90,7 +90,7 @@ class Engine {
   }
   /// Sets the bits of layers that codecs use from the next plan on. All ranks call it alike.
   void set_bits(const Bits& bits);
-  const Bits& bits() const { return bits_; }  ///< those set last; new codecs get them
+  const Bits& bits() const { return bits_; }  ///< the bits set last; new codecs get them
   /// The codec of activations; null if they travel as they are.
   ChannelCodec* channel() { return channel_ ? &*channel_ : nullptr; }
   std::map<int, BufferCodec>& codecs() { return codecs_; }

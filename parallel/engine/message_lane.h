@@ -21,7 +21,7 @@ using Clock = std::chrono::steady_clock;
 
 /// The state of a message in the lane.
 struct Ticket {
-  bool done = false;  ///< for the lane's own thread and under its lock; others wait or ask is_done
+  bool done = false;  ///< read by the lane's thread and under its lock; others wait or ask is_done
   Clock::time_point issued, finished;
 };
 using TicketPtr = std::shared_ptr<Ticket>;
@@ -31,7 +31,7 @@ using TicketPtr = std::shared_ptr<Ticket>;
 struct Queue {
   enum class Kind { to_peer, from_peer, group, own_sum, report, grant };
   Kind kind = Kind::to_peer;
-  int number = 0;  ///< of the rank, group or stage
+  int number = 0;  ///< the number of the rank, group or stage
   friend auto operator<=>(const Queue&, const Queue&) = default;
 };
 

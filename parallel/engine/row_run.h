@@ -33,7 +33,7 @@ struct RowRun {
   std::vector<std::vector<int>> holders;  ///< ranks, per stage
   std::set<int> stepped;                  ///< stages that the row makes steps of
   std::set<int> sent;                     ///< stages whose finished sums it sends
-  std::map<int, StageBuffers> visiting;   ///< by stage; another rank keeps it (cyclic, zero)
+  std::map<int, StageBuffers> visiting;  ///< buffers of stages that other ranks keep (cyclic, zero)
   RunResult result;
 
   /// The number of cells of a rank's row, and one of them.
@@ -86,7 +86,7 @@ using Bytes = std::shared_ptr<std::int64_t>;  ///< bytes sent; final once the ti
 
 /// A message, or work on a sum, that was handed to the other lane.
 struct Issued {
-  int cell = 0;  ///< in the row
+  int cell = 0;  ///< the cell's place in the row
   TicketPtr ticket = {};
   Bytes bytes = {};
   std::shared_ptr<const Issued> before = {};  ///< the message that it waits for in the lane

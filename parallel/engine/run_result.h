@@ -13,22 +13,22 @@ namespace plangrad::parallel {
 struct RunResult {
   std::chrono::steady_clock::time_point begun =
       std::chrono::steady_clock::now();  ///< when all ranks had reached the plan
-  std::map<int, double> losses;      ///< by microbatch, in nats, if its last stage is on this rank
-  std::map<int, double> accuracies;  ///< by microbatch, in evaluations, if Training::count_accuracy
+  std::map<int, double> losses;  ///< loss of each microbatch, in nats, if its last stage is here
+  std::map<int, double> accuracies;            ///< accuracy of each microbatch, if counted
   std::map<int, std::vector<double>> squares;  ///< by version, if the plan has no norms: the sum of
                                                ///< squares of each gradient sum that this rank
                                                ///< counts, by parameter of Training::whole
   int last_step = 0;                           ///< updates that the run has made by now
-  std::map<int, double> norms;    ///< by version, if the plan has norms: of the mean gradient
-  std::map<int, double> stepped;  ///< by version: seconds from the plan's begin to the update
-  std::map<std::string, std::int64_t> bytes_sent;  ///< by message_kind(): "activations", ...
+  std::map<int, double> norms;    ///< norm of each mean gradient, if the plan has norms
+  std::map<int, double> stepped;  ///< seconds from the plan's begin to each version's update
+  std::map<std::string, std::int64_t> bytes_sent;  ///< bytes by message_kind(): "activations", ...
   double compute = 0, update = 0;  ///< seconds in forwards and backwards, and in the optimizer
   std::int64_t peak = 0;           ///< bytes: the most that this rank's device has held so far
   bool interrupted = false;        ///< whether this rank, not rank 0, was asked to end the run
   int late = 0;                    ///< computations that Settings::prolong found late
   std::vector<int> order;          ///< the cells as a message-driven row ran them; else empty
-  BitOptions bit_options;          ///< of gradients that this rank measured, with an adaptive codec
-  std::vector<Record> records;     ///< of this rank
+  BitOptions bit_options;          ///< errors by bits of the gradients that this rank has measured
+  std::vector<Record> records;     ///< the records of this rank's cells
 
   /// Seconds from the plan's begin to `time`.
   double seconds(std::chrono::steady_clock::time_point time) const {

@@ -37,7 +37,7 @@ class StageRunner {
   /// The inputs of a forward.
   struct Inputs {
     Tensor x = {};        ///< undefined if it is computed again: the first one was kept
-    Tensor targets = {};  ///< on the last stage
+    Tensor targets = {};  ///< what the last stage should predict
     Tensor weights = {}, shared = {};  ///< flat; the graph keeps windows on them, not copies
     bool training = true;
     Stage::ParameterSink sink;  ///< takes the weights' gradients, when backward makes them

@@ -93,15 +93,15 @@ struct Training {
   /// throws: Error if it has fewer layers than stages, or ends before the last of these cuts
   Training(const Model& model, int stages, const std::vector<double>& cuts = {});
 
-  Model model;            ///< in which a layer that is cut in two is two layers
+  Model model;            ///< the model, in which a layer that is cut in two is two layers
   std::vector<int> cuts;  ///< stage s is layers [cuts[s], cuts[s + 1])
   Shared shared;          ///< parameters that stages share: the tied stage of the plan
   ParameterList whole;    ///< all parameters, in the order in which norms add them up
 
-  DType dtype = DType::f32;  ///< of weights and activations
+  DType dtype = DType::f32;  ///< the type of weights and activations
   std::uint64_t seed = 1337;
   MakeOptimizer optimizer;  ///< default: AdamW
-  MakeStateForm form;       ///< of a stage's state; default: dense
+  MakeStateForm form;       ///< makes the form of a stage's state; default: dense
   LearningRate learning_rate;
   double clip = 1;                ///< largest norm of the gradient; 0: no limit
   bool recompute_layers = false;  ///< keep only what enters each layer

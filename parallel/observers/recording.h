@@ -55,8 +55,8 @@ struct Pretended;
 struct RecordingContext {
   const Training& training;
   const Pretended* pretended = nullptr;
-  std::optional<SharedCores> shared;  ///< of ranks that compute on the CPU; none: each has a core
-  Summing sums = {};                  ///< as Costs::sums
+  std::optional<SharedCores> shared;  ///< the cores that ranks share; none: each has its own
+  Summing sums = {};                  ///< how groups add up, as in Costs::sums
 };
 
 /// A timeline of the recorded updates, and where its time goes.
@@ -71,7 +71,7 @@ struct RecordedFacts {
                                         ///< ranks share cores, "own_cores"
   std::vector<TimeParts> without_core;  ///< seconds of each rank's computations in which their
                                         ///< threads had no core; empty if ranks share none
-  std::string about_times;              ///< if ranks share cores, whose times these are
+  std::string about_times;              ///< says whose times these are, if ranks share cores
   nlohmann::json summary;               ///< "bubble", "breakdown", ...: keys of summary.json
 
   const Timeline& planned() const { return versions[1].timeline; }

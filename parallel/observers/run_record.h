@@ -12,7 +12,7 @@ namespace plangrad::parallel {
 
 struct RecordSettings {
   nlohmann::json config = nlohmann::json::object();  ///< the description of the run
-  double flops_per_unit = 0;                         ///< of a token or image; 0: not known
+  double flops_per_unit = 0;                         ///< work of a token or image; 0: not known
   double report_every = 30;                          ///< seconds from one summary to the next
   std::shared_ptr<const Pretended> pretended = nullptr;
 };

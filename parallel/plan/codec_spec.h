@@ -37,11 +37,11 @@ struct CodecSpec {
 
 /// A number that users type after a colon, or a word that switches an option on.
 struct CodecNumber {
-  const char* word;  ///< in the usage: "BITS"; for an option, the word itself
+  const char* word;  ///< its word in the usage: "BITS"; for an option, the word itself
   std::variant<int CodecSpec::*, double CodecSpec::*, bool CodecSpec::*> value;
   const char* what;                     ///< "the number of bits"; for an option, what precedes it
   const char* use = "";                 ///< "use 1 to 8 bits, such as quantize:4"
-  double least = 1, most = 2147483647;  ///< its range
+  double least = 1, most = 2147483647;  ///< the range of the number
   bool may_lack = true;                 ///< may be left out, with all that follow
 };
 
@@ -59,7 +59,7 @@ struct CodecKind {
   bool leaves_out = false;         ///< what an encoding leaves out is added to the next values
   bool keeps_bf16 = false;         ///< values that are bf16 already are sent unchanged
   BitRule chooses_bits = nullptr;  ///< the bits of each layer anew after each period; null: fixed
-  int sums = 1;                    ///< of buffers, one after another, that make a group's sum
+  int sums = 1;                    ///< sums of buffers, one after another, that make a group's sum
 
   /// Whether the codec acts on values one buffer at a time, so that any message can be encoded.
   bool is_local() const { return encoded_bytes != nullptr; }

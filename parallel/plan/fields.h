@@ -117,9 +117,9 @@ struct AsText<std::optional<T>> : AsText<T> {
 /// What only some fields have.
 struct FieldTraits {
   double least = 0, most = std::numeric_limits<double>::infinity();
-  const char* flag = nullptr;       ///< null: as the name
+  const char* flag = nullptr;       ///< its flag; null: as the name
   const char* usual = nullptr;      ///< the default in --help; null: what a new Object has
-  const char* sign = nullptr;       ///< of the value in --help, "N"; null: the type's
+  const char* sign = nullptr;       ///< what stands for the value in --help, "N"; null: the type's
   const char* thing = nullptr;      ///< what an Object without the field lacks; null: all have it
   bool of_plans = false;            ///< training finds it elsewhere
   std::string (*more)() = nullptr;  ///< what --help lists after `what`
@@ -128,13 +128,13 @@ struct FieldTraits {
 /// A row of a table of fields: a member of Object that users can name, read and written as text.
 template <class Object>
 struct Field : FieldTraits {
-  const char* name;  ///< in JSON: "data_parallel"; as a flag --data-parallel
+  const char* name;  ///< its name in JSON, "data_parallel"; its flag is --data-parallel
   const char* what;  ///< its line in --help
   Kind kind;
   std::string (*show)(const Object&);
   void (*read)(Object&, const std::string& word, double least, double most);
-  std::vector<std::string> (*choices)() = nullptr;  ///< of Kind::choice
-  bool* (*yes)(Object&) = nullptr;                  ///< of Kind::yes: the member
+  std::vector<std::string> (*choices)() = nullptr;  ///< the words of a Kind::choice
+  bool* (*yes)(Object&) = nullptr;                  ///< the member of a Kind::yes
 
   std::string flag_name() const;
   /// Sets the member to what a user typed. throws: Error that says what can be typed

@@ -39,8 +39,8 @@ struct Instruction {
   Op op = Op::forward;
   int stage = -1;    ///< part of the model; -1 for the norm
   int micro = -1;    ///< microbatch, counted over the run
-  int version = -1;  ///< of weights: read (forward, backward, gather) or made (step). A sum or norm
-                     ///< is named by the version that it will make
+  int version = -1;  ///< version of weights: read (forward, backward, gather) or made (step). A sum
+                     ///< or norm is named by the version that it will make
   int peer = -1;     ///< rank (send, recv) or group (reduce, norm, gather)
   Value what = Value::none;
 
@@ -78,8 +78,8 @@ struct Operation {
   };
   Op op;
   Value what;
-  const char* letters;  ///< in its text, after the stage: "F", "Da", "a"
-  char mark;            ///< before the peer: > or < for a rank, @ for a group, 0 for none
+  const char* letters;  ///< its letters in a text, after the stage: "F", "Da", "a"
+  char mark;  ///< what stands before the peer: > or < for a rank, @ for a group, 0 for none
   Fields fields;
   Cost cost;
   const char* words;  ///< what it does, as a format: {what} is its value, {pass} what it computes

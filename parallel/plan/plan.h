@@ -50,7 +50,7 @@ struct Plan {
   int drift = 0;  ///< 0: a backward reads the version that its forward read. Otherwise a rank has
                   ///< one version of each of its stages, which steps overwrite: every read is of
                   ///< the newest, and a backward's is at most this much newer than its forward's
-  std::vector<int> home;                 ///< per stage: the rank that keeps its state (cyclic ZeRO)
+  std::vector<int> home;                 ///< the rank that keeps each stage's state (cyclic ZeRO)
   std::vector<std::vector<int>> groups;  ///< groups of ranks, each ascending
   std::vector<int> tied;  ///< stages that share one tensor. The tensor is stage number `stages`: it
                           ///< has sums, versions and steps, but no forward. Every use reads the
@@ -59,7 +59,7 @@ struct Plan {
   int period = 0;         ///< 0: the plan has one length. Otherwise it is endless: the cells
       ///< between its bars can run any number of times, also never; each time counts
       ///< versions on by `period`, and microbatches by period * per_step
-  std::vector<Bars> bars;  ///< per rank, in an endless plan
+  std::vector<Bars> bars;  ///< the bars of each rank's row, in an endless plan
   CodecSpec codec;         ///< encodes gradient sums between ranks
   CodecSpec channel;       ///< encodes activations and their gradients between ranks
   std::vector<Row> rows;

@@ -48,7 +48,7 @@ struct Layout {
   int drift = 0;   ///< paci: the most that a backward's weights may be newer than its forward's;
                    ///< 0: as much as a full pipeline needs
   int chunks = 0;  ///< stages that a rank holds; 0: as many as the schedule usually has
-  std::optional<Placement> placement = {};  ///< of the stages; none: the schedule's usual one
+  std::optional<Placement> placement = {};  ///< where stages lie; none: as usual for the schedule
   std::vector<int> lost = {};               ///< recycle: ranks of the whole pipelines that are lost
   std::vector<double> cuts = {};  ///< layers at which all stages but the first begin; 1.5: the
                                   ///< second half of layer 1 (nn::cut_model); empty: so that stages

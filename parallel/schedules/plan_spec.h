@@ -19,7 +19,7 @@ struct AsText<Placement> : AsChoice<Placement, placements> {};
 
 /// A plan as users ask for it: a schedule, its layout, and which of that was given.
 struct PlanSpec {
-  std::string schedule = {};  ///< its name; empty: not given
+  std::string schedule = {};  ///< the schedule's name; empty: not given
   Layout layout = {};
   bool endless = false;
   /// Names of the fields that a user gave; all others may follow from them.

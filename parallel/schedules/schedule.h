@@ -61,7 +61,7 @@ int pipeline_ranks(const Layout& layout);
 /// A schedule: its name, its plan, and how it behaves. Code that depends on its behaviour reads it
 /// here, and never compares names.
 struct Schedule {
-  const char* name = "";                         ///< as users type it
+  const char* name = "";                         ///< the name that users type
   Plan (*make)(const Layout&) = nullptr;         ///< rows of computations only
   int (*ranks)(const Layout&) = pipeline_ranks;  ///< the number of ranks of its plans
   bool cyclic = false;  ///< has settings, and as many microbatches as stages instead of replicas
@@ -69,11 +69,11 @@ struct Schedule {
   bool has_order = true;  ///< false: ranks take what comes first, up to Layout::in_flight
   bool drifts = false;    ///< backwards read newer weights than their forwards (Plan::drift)
   int chunks = 1;         ///< stages that a rank holds, if chunks_field is not given; 0: all
-  Placement placement = Placement::straight;  ///< of stages, if placement_field is not given
+  Placement placement = Placement::straight;  ///< where stages lie, if placement_field is not given
   int highest_zero = 1;  ///< ZeRO level; a cyclic schedule's check() says what it has instead
   const char* why_no_clip = nullptr;  ///< why steps can't wait for a norm, and what to use; null:
                                       ///< they can
-  std::vector<const SpecField*> fields = {};     ///< of its own, beside those that all have
+  std::vector<const SpecField*> fields = {};     ///< fields that only it or a few have
   SumPath (*sum_path)(const Layout&) = nullptr;  ///< null: SumPath::group
   void (*check)(const Layout&) = nullptr;        ///< throws Error for what only it rejects
   std::string (*note)(const Layout&) = nullptr;  ///< a cost to know before a run; empty: none

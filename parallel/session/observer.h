@@ -27,17 +27,17 @@ struct HeardUpdate {
 
 /// What ranks have found out since the last call.
 struct Heard {
-  const std::vector<RunResult>& results;  ///< by rank
-  std::vector<HeardUpdate> updates;       ///< that all have made by now
+  const std::vector<RunResult>& results;  ///< the results of each rank
+  std::vector<HeardUpdate> updates;       ///< updates that all ranks have made by now
 };
 
 /// Updates that ranks recorded, between which nothing changed what they keep in memory.
 struct RecordedUpdates {
   std::string since;  ///< what changed it before them: "pruning after update 6"; empty: the start
-  Plan plan;          ///< as it ran; if messages decided the order, with the order that it had
+  Plan plan;          ///< the plan as it ran; if messages decided the order, with that order
   Timeline timeline;
   std::vector<MemorySample> memory;
-  /// In which the run goes on; null: every plan drains.
+  /// The plan in which the run continues; null: every plan drains.
   std::shared_ptr<const VerifiedPlan> endless = nullptr;
 };
 
@@ -45,7 +45,7 @@ struct RecordedUpdates {
 struct PlanEnd {
   int before = 0, done = 0;  ///< updates of the run
   const Plan& plan;          ///< the one that ran: an endless one, or one of done - before updates
-  const std::vector<RunResult>& results;  ///< by rank, since the last Heard
+  const std::vector<RunResult>& results;  ///< the results of each rank since the last Heard
   const char* drained = nullptr;  ///< why its pipeline drained; null: it drains at each update
   const RecordedUpdates* recorded = nullptr;  ///< null: it was not recorded
   bool saves = false;  ///< a save is due, and follows once all observers have heard

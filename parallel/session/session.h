@@ -43,8 +43,8 @@ struct SessionScope {
   /// What the run continues from, in `resume`: all ranks of a process read this one, whatever is
   /// saved there meanwhile. Null: it begins anew.
   std::shared_ptr<nn::OpenedCheckpoint> resumed = nullptr;
-  std::shared_ptr<FolderLock> lock = nullptr;  ///< of `out`, on rank 0; null: the session locks it
-  std::int64_t given_up = -1;                  ///< as nn::Retention has it
+  std::shared_ptr<FolderLock> lock = nullptr;  ///< locks `out`, on rank 0; null: the session does
+  std::int64_t given_up = -1;                  ///< see nn::Retention
   bool overwrite = false;                      ///< the user gives up what `out` holds
   int steps = 2000, stop_after = 0;  ///< updates of the whole run; of this session, 0: any
   int save_every = 0;                ///< updates; 0: only at the end
@@ -164,7 +164,7 @@ struct SessionSettings : SessionScope {
   /// Makes a rank's observers.
   std::function<Observers()> observers = [] { return Observers(); };
   std::function<bool()> interrupted = [] { return false; };       ///< asked on rank 0
-  std::function<bool()> interrupted_here = [] { return false; };  ///< on the others, which tell it
+  std::function<bool()> interrupted_here = [] { return false; };  ///< asked on other ranks
 };
 
 /// throws: Error if hierarchical sums of gradients would equal scatter-reduce-allgather in every

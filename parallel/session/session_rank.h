@@ -18,9 +18,9 @@ using Peaks = std::map<std::string, std::int64_t>;
 class PeakBook {
  public:
   struct Found {
-    Peaks run;         ///< of the whole session, but for validations
-    Peaks pruned;      ///< the same since the last cut(), if there was one
-    Peaks validation;  ///< of validations; empty before the first
+    Peaks run;         ///< peaks of the whole session, but for validations
+    Peaks pruned;      ///< peaks since the last cut(), if there was one
+    Peaks validation;  ///< peaks of validations; empty before the first
     static auto fields(auto& x) { return std::tie(x.run, x.pruned, x.validation); }
   };
 
@@ -42,7 +42,7 @@ class PeakBook {
 /// Run the plan of the next updates.
 struct Train {
   int steps = 0;
-  bool recorded = false;  ///< with a timeline, and memory over time
+  bool recorded = false;  ///< whether it records a timeline, and memory over time
   int report_every = 0;   ///< not 0: run the endless plan for `steps` updates, or somewhat fewer,
                           ///< and report after so many bodies
   struct Answer {
@@ -62,10 +62,10 @@ struct Ask {
 /// Begin to write this rank's files of a checkpoint.
 struct Save {
   struct Answer {
-    std::vector<CheckpointFile> files;  ///< as they will be
+    std::vector<CheckpointFile> files;  ///< the files as they will be
     std::string run;                    ///< what observers add to the description: JSON
-    std::string codec;                  ///< its numbers: JSON
-    WeightsChecksums weights;           ///< to compare replicas
+    std::string codec;                  ///< the codec's numbers: JSON
+    WeightsChecksums weights;           ///< what replicas compare
     std::string on_disk_before, failure;
     static auto fields(auto& x) {
       return std::tie(x.files, x.run, x.codec, x.weights, x.on_disk_before, x.failure);
@@ -74,7 +74,7 @@ struct Save {
 };
 
 struct FinishFiles {
-  using Answer = std::vector<CheckpointFile>;  ///< as they are
+  using Answer = std::vector<CheckpointFile>;  ///< the files as they are
 };
 
 /// Return from the session.
@@ -108,8 +108,8 @@ class SessionRank {
   int first() const { return first_; }  ///< updates done before this session
   int steps() const { return steps_; }  ///< updates done by now
   PeakBook& peaks() { return peaks_; }
-  const std::string& run_id() const { return run_id_; }  ///< the same from first session to last
-  RunResult& left() { return left_; }                    ///< of a plan that failed
+  const std::string& run_id() const { return run_id_; }  ///< the same in all sessions
+  RunResult& left() { return left_; }                    ///< the results of a plan that failed
   /// The shortest plan from now on.
   Plans::Shared like() const { return settings_.plans->shortest(steps_); }
   /// like(), while others wait; not when the session has failed, as messages may be in flight.

@@ -34,7 +34,7 @@ struct Costs {
   double latency = 0;                                          ///< every message's
   std::shared_ptr<const Machine> machine =
       {};  ///< if set, messages take its links, instead of those with this bandwidth and latency
-  std::vector<int> devices = {};  ///< of the machine, by rank; empty: rank r computes on device r
+  std::vector<int> devices = {};  ///< the device of each rank; empty: rank r computes on device r
   Summing sums = {};  ///< how groups add up, and the hosts of all ranks; empty: the machine's
   std::vector<std::int64_t> activation_bytes = {0};  ///< a stage's output for one microbatch
   std::vector<std::int64_t> output_bytes =
@@ -43,7 +43,7 @@ struct Costs {
       {};  ///< the gradient of that output; empty: as activation_bytes
   std::vector<std::int64_t> weight_bytes = {0};  ///< the last value is the tied stage's
   std::vector<std::int64_t> sum_bytes = {};      ///< a sum of gradients; empty: as weight_bytes
-  std::vector<double> slowness = {1};  ///< by rank: factor on the time of its computations
+  std::vector<double> slowness = {1};            ///< factor on the time of each rank's computations
   std::function<double(const Instruction&, int rank, int cell)> computation =
       {};  ///< if set, how long each forward, backward and update takes, instead of all the above;
            ///< cell: its place in the rank's row

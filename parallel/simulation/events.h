@@ -22,11 +22,11 @@ class Traffic;     // links.h
 /// cells.
 struct Events {
   std::vector<const Instruction*> cells;
-  std::vector<int> row_begin;  ///< by rank: its first cell
-  std::vector<int> of;         ///< by cell: its event
-  std::vector<int> before;     ///< by event: the one before it on its channel, or in its group, for
+  std::vector<int> row_begin;  ///< the first cell of each rank
+  std::vector<int> of;         ///< the event of each cell
+  std::vector<int> before;     ///< the event before each on its channel, or in its group, for
                                ///< which it waits; -1: none
-  std::vector<bool> happens;   ///< by event: whether all its ends are there, and have one name
+  std::vector<bool> happens;   ///< whether all ends of an event are there, and have one name
 
   int size() const { return static_cast<int>(cells.size()); }
   int rank_of(int cell) const;

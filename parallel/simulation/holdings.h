@@ -13,24 +13,24 @@ namespace plangrad::parallel {
 /// How a rank has a value.
 enum class Hold {
   weights,      ///< a version of a stage, whole
-  shard,        ///< its part of a version (ZeRO)
+  shard,        ///< the rank's part of a version (ZeRO)
   copy,         ///< a version that a message brought, until it is dropped
   activations,  ///< what a forward keeps for its backward
   input,        ///< a stage's input alone, until a second forward makes the rest again
   open_sum,     ///< the rank's own sum of gradients, while microbatches are missing
   sum,          ///< a sum that came from others, or is finished
-  sum_shard,    ///< its part of a finished sum, once it has dropped the rest (ZeRO)
+  sum_shard,    ///< the rank's part of a finished sum, once it has dropped the rest (ZeRO)
   arrived,      ///< an output or gradient that has come and waits for its reader
   leaving,      ///< an output or gradient that waits until it is sent
   // Memory without a value: only under_way() has these.
-  room,      ///< for a value that a message or a collective will bring
+  room,      ///< room for a value that a message or a collective will bring
   working,   ///< what an instruction takes beside its values, while it runs
-  opening,   ///< the same, of a backward that begins a sum
+  opening,   ///< what a backward takes beside its values, if it begins a sum
   waiting,   ///< a change of what activations take, once the first part of a backward is done
   twice,     ///< what an input and the output that it is have in common, on one rank
   expanded,  ///< all elements of weights that are stored in part, while a gathered version is read
 };
-constexpr int hold_kinds = 10;  ///< those of values
+constexpr int hold_kinds = 10;  ///< the kinds of values
 /// The name of a kind, as pages show it: "weights", "gradient sum".
 const char* name_of(Hold hold);
 
@@ -79,9 +79,9 @@ struct Sizes {
   // What a model on a device says (parallel/planner).
   double first_input = 0;  ///< the model's input for one microbatch
   List waiting = {};       ///< what is kept between the parts of a backward; empty: as activations
-  List forward = {0}, backward = {0};        ///< while one runs, beside what the forward keeps
-  List input_part = {0}, weight_part = {0};  ///< the same, of a split backward
-  List opening = {0}, opening_part = {0};    ///< while a backward, or its second part, runs that is
+  List forward = {0}, backward = {0};        ///< what one takes while it runs, beside what is kept
+  List input_part = {0}, weight_part = {0};  ///< what the parts of a backward take likewise
+  List opening = {0}, opening_part = {0};    ///< what a backward, or its second part, takes that is
                                              ///< the first of a sum, beside all of the sum
   List sum_window = {0};                     ///< pieces of a sum that are on their way
   List sum_code = {0};                       ///< a sum once more, encoded for a message
@@ -91,7 +91,7 @@ struct Sizes {
   List index = {0};              ///< indices of these elements
   List residual = {0};           ///< what codecs remember
   double losses = 0;             ///< the losses of an update, beside the last stage
-  std::vector<int> shards = {};  ///< by stage: parts of its state; empty: as many as ranks have it
+  std::vector<int> shards = {};  ///< parts of each stage's state; empty: as many as ranks have it
   /// Bytes of an element, between which shards are cut; 0: not known, shards are equal.
   int weight_element = 0, sum_element = 0, optimizer_element = 0;
 

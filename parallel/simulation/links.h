@@ -36,7 +36,7 @@ struct Link {
 
 /// One of the links that an entry of a topology stands for.
 struct LinkUse {
-  int place = 0;             ///< of the entry
+  int place = 0;             ///< the entry's place in the topology
   int way = 0;               ///< 1: in, on a link that has an out of its own
   int owner = 0, other = 0;  ///< the device or host whose link it is; the other device of a pair
   friend auto operator<=>(const LinkUse&, const LinkUse&) = default;
@@ -46,7 +46,7 @@ struct LinkUse {
 struct Topology {
   std::vector<Link> links = {};
   int devices_per_host = 0;       ///< 0: all devices are on one host
-  std::vector<int> devices = {};  ///< by rank; empty: rank r computes on device r
+  std::vector<int> devices = {};  ///< the device of each rank; empty: rank r computes on device r
 
   int device(int rank) const { return devices.empty() ? rank : devices.at(rank); }
   int host(int rank) const { return devices_per_host > 0 ? device(rank) / devices_per_host : 0; }

@@ -17,15 +17,15 @@ namespace plangrad::parallel {
 /// Units: seconds, bytes, bytes per second, floating-point operations per second. 0: not known.
 struct Machine {
   std::string name = {};
-  double memory = 0;            ///< of a device, that a program can use
-  double memory_bandwidth = 0;  ///< of a device
-  double peak_f32 = 0;          ///< of matrix products
-  double peak_f16 = 0;          ///< of those of f16 and bf16
-  double cores = 0;             ///< of a CPU, that a device is; 0: it is a GPU
+  double memory = 0;            ///< bytes of a device that a program can use
+  double memory_bandwidth = 0;  ///< bytes per second of a device's memory
+  double peak_f32 = 0;          ///< the fastest rate of matrix products in f32
+  double peak_f16 = 0;          ///< the fastest rate of those in f16 and bf16
+  double cores = 0;             ///< cores of a device that is a CPU; 0: it is a GPU
   double efficiency = 1;        ///< share of the peak that large products reach
   double tile = 0;          ///< a product of size x has x / (x + tile) of that, for each of m, n, k
   double memory_share = 1;  ///< share of memory_bandwidth that element-wise kernels reach
-  double host_seconds = 0;  ///< of the host, before each forward and backward
+  double host_seconds = 0;  ///< time of the host before each forward and backward
   double piece = 0;         ///< bytes of the pieces of sums; 0: as runs cut them
   Topology topology = {};
 };
@@ -54,11 +54,11 @@ std::string print(const Machine& machine);
 /// Times in seconds, lists with a value for each stage or one for all stages. 0 means that nothing
 /// is pretended: a computation takes as long as its arithmetic, links are as they are.
 struct Pretended {
-  std::vector<double> forward = {0};   ///< of a microbatch; also if it is computed again
-  std::vector<double> backward = {0};  ///< of a microbatch; I and W take half each
-  std::vector<double> step = {0};      ///< a list has one value more, the tied stage's
-  Topology topology = {};              ///< without links: they are as they are
-  std::string machine = {};            ///< whose topology it is; empty: none that has a name
+  std::vector<double> forward = {0};   ///< time of each forward, also a second one
+  std::vector<double> backward = {0};  ///< time of a backward; I and W take half
+  std::vector<double> step = {0};      ///< time of an update; the last value is the tied stage's
+  Topology topology = {};              ///< the links; none: they are as they are
+  std::string machine = {};  ///< the machine whose topology it is; empty: none that has a name
 
   bool computes() const;
   bool links() const { return !topology.links.empty(); }

@@ -31,7 +31,7 @@ double time_step(const Timeline& timeline);
 struct Sending {
   int rank = 0;
   Instruction instruction;
-  double seconds = 0;  ///< since the plan began, when all ends of the message have begun
+  double seconds = 0;  ///< when all ends of the message have begun, since the plan began
   std::int64_t bytes = 0;
 };
 

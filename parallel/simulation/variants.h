@@ -17,7 +17,7 @@ Timeline simulate_two_bodies(const Plan& plan, const Costs& costs);
 
 /// An endless plan once head and tail do not matter.
 struct SteadyState {
-  double seconds = 0;  ///< that each update adds to the run
+  double seconds = 0;  ///< time that each update adds to the run
   double bubble = 0;   ///< share of the ranks' time in a body in which their compute lanes are idle
 };
 
@@ -39,8 +39,8 @@ Timeline on_own_cores(const VerifiedPlan& plan, const Timeline& measured, Costs 
 
 struct PartialTimeline {
   Timeline timeline;         ///< what runs, rank by rank, in the order of the rows
-  std::vector<int> causes;   ///< by record: the record that it waited for last; -1: none
-  std::vector<int> stopped;  ///< by rank: its first computation, or otherwise its first cell, that
+  std::vector<int> causes;   ///< the record that each waited for last; -1: none
+  std::vector<int> stopped;  ///< each rank's first computation, or otherwise first cell, that
                              ///< never runs; -1: its row ends
 };
 

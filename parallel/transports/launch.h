@@ -125,7 +125,7 @@ class TransportAround : public Transport {
 
 struct RankEnvironment {
   std::string launcher;  ///< "Open MPI", "MPICH", "Slurm" or "torchrun"
-  std::string variable;  ///< of the environment, that says the rank
+  std::string variable;  ///< the environment's variable that says the rank
   int rank = 0, size = 1;
   int local_rank = -1, local_size = -1;  ///< among the ranks of this host; -1: unknown
 };

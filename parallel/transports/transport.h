@@ -109,7 +109,7 @@ class Transport {
   virtual void wake() = 0;  ///< ends this rank's wait(), or the next one; any thread may call it
 
   virtual void publish(Position position) = 0;    ///< tells the others, who may learn it later
-  virtual Position position(int rank) const = 0;  ///< which a rank published last, as heard here
+  virtual Position position(int rank) const = 0;  ///< what a rank published last, as heard here
   /// Seconds since a rank was last heard from; 0 if ranks see each other's positions at once.
   virtual double silence(int rank) const = 0;
 

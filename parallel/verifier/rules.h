@@ -51,12 +51,12 @@ struct Meeting {
 struct Pairing {
   /// The wire or meeting that a cell belongs to.
   struct End {
-    int wire = -1, number = -1;  ///< of a send or recv: its wire, and its index there
+    int wire = -1, number = -1;  ///< the wire of a send or recv, and its index there
     int meeting = -1;
   };
   std::vector<Wire> wires;
   std::vector<Meeting> meetings;
-  std::vector<std::vector<End>> ends;  ///< by rank and cell
+  std::vector<std::vector<End>> ends;  ///< the end at each cell of each rank
 };
 
 /// Whether two cells give their message or meeting the same name.

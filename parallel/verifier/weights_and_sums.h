@@ -79,7 +79,7 @@ struct Sum {
   };
   std::vector<std::pair<int, int>> own;  ///< (stage, microbatch) that this row's backwards added
   int folded = -1;        ///< folded in as well: all microbatches of the step up to this one
-  bool finished = false;  ///< by a reduction; at least this rank's shard is here
+  bool finished = false;  ///< reduced: at least this rank's shard is here
   bool shard_only = false;
   Arrived partial, whole;  ///< received sums, beside `own`: one to fold, and a finished one
 

@@ -149,7 +149,7 @@ void attention_tensor_cores(const AttentionOf<__nv_bfloat16>& attention, cudaStr
 struct AttentionBackward {
   const float *q, *k, *v, *dy;
   float* gradients;  ///< dq, dk, dv                                         (3,heads,time,size)
-  float* scratch;    ///< for all pairs, or for all queries         (2,heads,time,time or 1)
+  float* scratch;    ///< room for all pairs, or all queries        (2,heads,time,time or 1)
   int heads, time;
 
   __host__ __device__ static constexpr float scale() { return Attention::scale(); }
@@ -157,7 +157,7 @@ struct AttentionBackward {
   __device__ float* dk() const { return gradients + heads * time * Attention::size; }
   __device__ float* dv() const { return gradients + 2 * heads * time * Attention::size; }
   __device__ float* shares() const { return scratch; }
-  __device__ float* slopes() const { return scratch + heads * time * time; }  ///< of scores
+  __device__ float* slopes() const { return scratch + heads * time * time; }  ///< dscores
   __device__ float* normalizers() const { return scratch; }          ///< log of the sum of e^score
   __device__ float* dots() const { return scratch + heads * time; }  ///< y dy
 };

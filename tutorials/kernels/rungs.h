@@ -18,7 +18,7 @@ using Sizes = std::array<int, 3>;
 
 /// Where a rung finds its numbers, in device memory.
 struct Operands {
-  std::vector<const void*> inputs;  ///< of `Rung::input_bytes` for each element
+  std::vector<const void*> inputs;  ///< `Rung::input_bytes` for each element
   float* output = nullptr;
   float* scratch = nullptr;
   Sizes sizes{};
@@ -26,12 +26,12 @@ struct Operands {
 
 struct Rung {
   int number;
-  std::string name;   ///< in the names of its file and function
-  std::string file;   ///< from the repository's root on
+  std::string name;   ///< the rung's word in the names of its file and function
+  std::string file;   ///< the file's path from the repository's root on
   std::string idea;   ///< what it does that the rung before doesn't
   std::string limit;  ///< what it waits for
   void (*run)(const Operands&, cudaStream_t);
-  int input_bytes = 4;  ///< of an element: 4 is f32, 2 bf16
+  int input_bytes = 4;  ///< bytes of an element: 4 is f32, 2 bf16
   bool hopper = false;  ///< has instructions of compute capability 9.0 only, and takes only rows of
                         ///< a multiple of 16 bytes, at such addresses
 
@@ -44,10 +44,10 @@ struct Ladder {
   std::string name;
   std::string formula;
   std::vector<std::string> size_names;
-  Sizes small, large;  ///< to measure at, on an emulator and on a GPU
+  Sizes small, large;  ///< sizes to measure at, on an emulator and on a GPU
   std::vector<std::int64_t> (*inputs)(const Sizes&);  ///< the number of elements of each
   std::int64_t (*output)(const Sizes&);               ///< elements, in f32
-  std::int64_t (*scratch)(const Sizes&);              ///< as many as any rung needs
+  std::int64_t (*scratch)(const Sizes&);              ///< elements, as many as any rung needs
   double (*flops)(const Sizes&);                      ///< additions, multiplications, exponentials
   /// The most that results may be off, for inputs in [-1,1] of this many bytes: the number of
   /// roundings, times the magnitude of what is rounded.

@@ -25,7 +25,7 @@ namespace plangrad::cuda::emulator {
 /// The user of a word, and the time: barriers of its block so far, and __syncwarp since the last.
 struct Access {
   std::uint32_t who = 0;   ///< the number of a block, another operation, or a time of the host's
-  std::uint32_t code = 0;  ///< where, from the program's start
+  std::uint32_t code = 0;  ///< the place in the program, counted from its start
   std::uint32_t barriers = 0;
   std::uint32_t thread : 10 = 0, warp_syncs : 15 = 0, bytes : 4 = 0, wrote : 1 = 0, atomic : 1 = 0,
                          pending : 1 = 0;
@@ -35,7 +35,7 @@ struct Access {
 struct Cell {
   Access write{};
   std::array<Access, 2> reads{};
-  std::uint32_t owner = 0;    ///< of shared memory: the block that this is about
+  std::uint32_t owner = 0;    ///< the block that the cell is about, in shared memory
   std::uint32_t written = 0;  ///< a bit for each byte
 };
 // [end snippet]
@@ -72,10 +72,10 @@ namespace plangrad::cuda::emulator {
 /// An operation, with a number for each block if it is a kernel; or the host, from one queued
 /// operation to the next.
 struct Actor {
-  std::uint32_t first = 0;  ///< its number, or its blocks' numbers from here on
+  std::uint32_t first = 0;  ///< the operation's number, or its blocks' numbers from here on
   std::string name;
   int device = 0, stream = 0;  ///< 0: the host
-  std::uint64_t number = 0;    ///< in its stream
+  std::uint64_t number = 0;    ///< the operation's number in its stream
   const void* kernel = nullptr;
   dim3 grid{}, block{};
 };
@@ -133,7 +133,7 @@ class Watch : public Observer {
 
  private:
   struct Fault {
-    const char* what = nullptr;  ///< its kind, or what to do instead
+    const char* what = nullptr;  ///< the kind of fault, or what to do instead
     Access other{};
   };
 

@@ -32,7 +32,7 @@ struct Sectors {
   static constexpr std::uintptr_t bytes = 32;
   std::array<std::uintptr_t, 64> numbers;  ///< the address / 32
   int count = 0;
-  int lines() const;  ///< of 128 bytes
+  int lines() const;  ///< the number of lines of 128 bytes
 };
 Sectors sectors_of(const Request& request, std::size_t bytes);
 

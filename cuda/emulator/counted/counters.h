@@ -33,10 +33,10 @@ using Count = std::uint64_t;
 /// Requests to device memory.
 struct GlobalCount {
   Count requests = 0;
-  Count lanes = 0;     ///< that took part, over all requests
-  Count bytes = 0;     ///< that lanes asked for
-  Count sectors = 0;   ///< of 32 bytes, over all requests
-  Count lines = 0;     ///< of 128 bytes, over all requests
+  Count lanes = 0;     ///< lanes that took part, over all requests
+  Count bytes = 0;     ///< bytes that lanes asked for
+  Count sectors = 0;   ///< sectors of 32 bytes, over all requests
+  Count lines = 0;     ///< lines of 128 bytes, over all requests
   Count distinct = 0;  ///< different sectors of the launch
 };
 
@@ -54,11 +54,11 @@ struct Counters {
   GlobalCount loads, stores, atomics;
   SharedCount shared_loads, shared_stores;
   Count partial = 0;   ///< requests, to either memory, in which fewer than 32 lanes took part
-  Count barriers = 0;  ///< that blocks have met at
+  Count barriers = 0;  ///< barriers at which blocks have met
   // Instructions of warps. A warp_sum has five shuffles, and a wgmma counts as 8 mma for each warp.
   Count shuffles = 0, votes = 0, warp_barriers = 0, matrix_loads = 0, mmas = 0;
-  Count flops = 0;  ///< of tensor cores (4096 for each mma) and of gemms; others are not seen
-  Count static_bytes = 0;  ///< of static shared memory that a block has used, in whole words
+  Count flops = 0;  ///< flops of tensor cores (4096 for each mma) and gemms; no others are seen
+  Count static_bytes = 0;  ///< static shared memory that a block has used, in whole words
 
   /// Adds all up but static_bytes, of which the greatest remains.
   Counters& operator+=(const Counters& other);
@@ -78,9 +78,9 @@ struct Counters {
 
 /// The counters of a launch, or of several of one kernel.
 struct KernelCounters {
-  std::string name;      ///< as C++ writes it, with namespaces and parameters; or an operation's
-  dim3 grid{}, block{};  ///< of the first launch
-  std::size_t dynamic_bytes = 0;  ///< of shared memory, in the first launch
+  std::string name;               ///< a C++ name, with namespaces and parameters; or an operation's
+  dim3 grid{}, block{};           ///< sizes of the first launch
+  std::size_t dynamic_bytes = 0;  ///< dynamic shared memory of the first launch
   Counters counts{};
 
   std::size_t shared_bytes() const { return dynamic_bytes + counts.static_bytes; }
@@ -97,8 +97,8 @@ void reset_counters();
 std::string short_name(const std::string& name);
 
 struct Occupancy {
-  int blocks = 0;     ///< of an SM; 0: a block does not fit
-  double share = 0;   ///< of the SM's warps that these blocks have
+  int blocks = 0;     ///< blocks that an SM has at once; 0: a block does not fit
+  double share = 0;   ///< share of the SM's warps that these blocks have
   std::string limit;  ///< "threads", "shared memory", "registers" or "blocks"
 };
 
