@@ -309,8 +309,8 @@ void place_flags(CLI::App& command, PlanRequest& request) {
 void compare_flags(CLI::App& command, PlanRequest& request) {
   Flags flags(command);
   const char* side = "a schedule's name, which the schedule flags complete, or a plan's file";
-  flags.words("A", request.schedule.plan_file, "", side)->required();
-  flags.words("B", request.other, "", side)->required();
+  flags.words("PLAN_A", request.schedule.plan_file, "", side)->required();
+  flags.words("PLAN_B", request.other, "", side)->required();
   request.schedule.add_flags(flags, true);
   command.remove_option(command.get_option("--schedule"));
   request.costs.add_flags(command);

@@ -54,15 +54,11 @@ void SearchFlags::add_flags(CLI::App& app) {
                "bytes of each device (default: the machine's)");
   add_list(flags, "--schedule", schedules, "NAME,...",
            "only these (default: all that divide a batch)", std::identity());
-  flags
-      .words("--dtype", dtype, "TYPE",
-             "f32 or bf16 (default: RUN's, or in which the machine is faster)")
-      ->check(CLI::IsMember({"f32", "bf16"}));
-  flags
-      .words("--device", device, "NAME",
-             "whose memory: cpu or gpu, as in plan simulate (default: RUN's, or cpu if the machine "
-             "says how many cores a device has)")
-      ->check(CLI::IsMember({"cpu", "gpu"}));
+  flags.choice("--dtype", dtype, {"f32", "bf16"},
+               "type of values (default: RUN's, or that in which the machine is faster)");
+  flags.choice("--device", device, {"cpu", "gpu"},
+               "whose memory, as in plan simulate (default: RUN's, or cpu if the machine says how "
+               "many cores a device has)");
   add_list(flags, "--prune", prune, "X,...",
            "shares of each matrix that are pruned; ranks store the rest (SAMO), and need the "
            "memory of a dense run until they are (default: 0)",

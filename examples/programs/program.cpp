@@ -29,7 +29,10 @@ void Flags::choice(const char* name, std::string& value, const std::vector<std::
 }
 
 void Flags::yes(const char* name, bool& value, const std::string& what) {
-  app_.add_flag(name, value, what);
+  app_.add_flag(name, value, what)->check(checked_by([](const std::string& got) {
+    bool read = false;
+    PG_CHECK(CLI::detail::lexical_cast(got, read), "expected no value, true or false; got ", got);
+  }));
 }
 
 namespace {
@@ -184,18 +187,19 @@ int status_of(const std::exception& error) {
 
 int run_program(CLI::App& app, const std::function<int()>& body, bool has_ranks) {
   open_standard_streams();
-  app.get_help_ptr()->description("print this help");
-  app.formatter(std::make_shared<Help>());
-  for (CLI::App* command : app.get_subcommands({})) command->formatter(app.get_formatter());
-  app.set_version_flag("--version", autograd::version(), "print the version")->group("Options");
-  const char* more = " (--help lists the flags)";
+  std::vector<CLI::App*> all = app.get_subcommands({});
+  all.push_back(&app);
+  for (CLI::App* each : all) {
+    each->get_help_ptr()->description("print this help");
+    each->formatter(std::make_shared<Help>());
+    each->set_version_flag("--version", autograd::version(), "print the version")->group("Options");
+  }
   try {
     return run_or_help(app, body);
-  } catch (const CLI::ExtrasError&) {
-    print_error(unknown_word(app) + more, has_ranks);
-    return misused;
   } catch (const CLI::ParseError& error) {
-    print_error(error.what() + std::string(more), has_ranks);
+    const bool unknown = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+    print_error((unknown ? unknown_word(app) : error.what()) + " (--help lists the flags)",
+                has_ranks);
     return misused;
   } catch (const UsageError& error) {
     print_error(error.what(),

@@ -24,11 +24,11 @@ const std::vector<std::pair<Words, std::string>> described{
     {{"plan", "machine"}, "--measure"},
     {{"plan", "draw"}, "--out FILE"},
     {{"plan", "compare"}, "--json"},
-    {{"plan", "lower"}, "--help"},
+    {{"plan", "lower"}, "print the version"},
     {{"plan", "rows"}, "--priorities X,X,..."},
     {{"plan", "order"}, "--most X,X,..."},
     {{"plan", "place"}, "--devices N"},
-    {{"checkpoint", "verify"}, "--help"}};
+    {{"checkpoint", "verify"}, "print this help"}};
 
 void check_misused(const Words& words, const std::string& part) {
   CAPTURE(words);
@@ -64,8 +64,10 @@ TEST_CASE("every program has a version, and commands are found by a near name") 
     CHECK(version.status == 0);
     CHECK(version.output.starts_with(std::string(name) + " of plangrad 0."));
   }
+  CHECK(run({"plan", "show", "--version"}).output == run({"plan", "--version"}).output);
   check_misused({"plan", "verfy"}, "there is no command verfy; did you mean verify?");
   check_misused({"plan"}, "no command given: use one of show, ");
+  check_misused({"plan", "compare", "1f1b"}, "PLAN_B is required");
 }
 
 TEST_CASE("a mistyped name is suggested: flags, schedules, codecs, methods, devices") {

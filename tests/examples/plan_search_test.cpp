@@ -142,6 +142,7 @@ TEST_CASE("plan search refuses what it does not know, and plans that fit nowhere
   check_refused(words + Words{"--prune", "0,,0.5"}, "--prune: " + comma);
   check_refused(words + Words{"--codec", "none,quantize:9"}, "9 can't be the number of bits");
   check_refused(words + Words{"--codec-channel", "lowrank:4"}, "this codec is for gradients");
+  check_refused(words + Words{"--dtype", "f64"}, "--dtype: expected one of f32, bf16; got f64");
   check_refused(words + Words{"--memory", "0"}, "--memory: expected a number, 1 or more, got 0");
   check_refused(words + Words{"--memory", "1e8"}, ", the largest part: ");
   check_refused(words + Words{"--memory", "1e8"},

@@ -103,6 +103,7 @@ TEST_CASE("train_gpt refuses flags that make no sense, before it writes") {
        {{"--dropout", "1"}, "--dropout: expected"},
        {{"--seed", "-1"}, "--seed: expected"},
        {{"--dtype", "f16"}, "--dtype: expected one of f32, bf16; got f16"},
+       {{"--recompute=maybe"}, "--recompute: expected no value, true or false; got maybe"},
        {{"--transport", "nccl"}, "use --device cuda or emulator with it"},
        {{"--transport", "mpi"}, "leave the flag out"},
        {{"--heads", "3"}, "the width must be a multiple of the heads; 16 / 3 leaves 1"},
