@@ -4,8 +4,8 @@
 
 namespace plangrad::autograd {
 
-/// The project's version and, if the sources were a git clone when the build was configured, the
-/// commit: "0.1.0 (3f2f9d7)"; "-dirty" behind the commit says that files had been changed.
+/// The project's version and, if the sources are a git clone, the commit that was built:
+/// "0.1.0 (3f2f9d7)"; "-dirty" behind it says that files were changed when its first build began.
 const char* version();
 
 /// Names what a program's results depend on besides its input: the version, the compiler, the
