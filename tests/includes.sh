@@ -101,7 +101,7 @@ for folder in nn parallel; do
   fi
 done
 # Files that comments name: NAME.h, PATH/NAME.cpp, NAME_test; not what has a star, as in draw_*.cpp.
-find */ -path 'build*' -prune -o -type f -print | perl -e '
+find "${folders[@]}" tests $(compgen -G examples || true) -type f | perl -e '
   chomp(my @files = <STDIN>);
   my (%known, $wrong);
   for (@files) { for (my $end = $_;; ) { $known{$end} = 1; $end =~ s|^[^/]*/|| or last } }
