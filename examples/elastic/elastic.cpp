@@ -147,6 +147,19 @@ void remove_flag(Words& words, const std::string& name, bool has_value) {
   }
 }
 
+void continue_run(Words& words, const std::filesystem::path& run) {
+  for (const char* flag : {"--resume", "--from", "--plan-from", "--row"}) remove_flag(words, flag);
+  words.push_back("--resume=" + run.string());
+}
+
+void set_layout(Words& words, const parallel::PlanSpec& layout) {
+  remove_flag(words, "--ranks");
+  for (const parallel::SpecField* field : parallel::spec_fields())
+    if (!field->of_plans)
+      remove_flag(words, field->flag_name(), field->kind != parallel::Kind::yes);
+  std::ranges::copy(words_of(layout), std::back_inserter(words));
+}
+
 namespace {
 
 class ElasticRun {
@@ -155,7 +168,7 @@ class ElasticRun {
       : words_(words), session_(session), flags_(first.flags), losses_(first.planned) {
     for (int rank = 0; rank < first.ranks; ++rank) here_.push_back(rank);
     seats_ = here_;
-    for (const char* flag : {"--lose", "--ranks", "--out"}) remove_flag(words_, flag);
+    for (const char* flag : {"--lose", "--out"}) remove_flag(words_, flag);
     lose(first);
   }
 
@@ -254,15 +267,12 @@ int ElasticRun::next_border() const {
 
 Words ElasticRun::words_for(const parallel::PlanSpec& layout) const {
   Words words = words_;
-  if (saved_ > 0)
-    for (const char* flag : {"--resume", "--from", "--plan-from", "--row"})
-      remove_flag(words, flag);
+  if (saved_ > 0) continue_run(words, out_);
   auto add = [&words](const std::string& flag, const std::string& value) {
     words.push_back(flag + '=' + value);
   };
   add("--out", out_.string());
-  if (saved_ > 0) add("--resume", out_.string());
-  for (const std::string& word : words_of(layout)) words.push_back(word);
+  set_layout(words, layout);
   if (segment_ > 0) add("--stop-after", text(segment_ - saved_));
   std::vector<PlannedLoss> losses;
   for (const PlannedLoss& loss : losses_)

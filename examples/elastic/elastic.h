@@ -47,6 +47,12 @@ std::string value_of(const Words& words, const std::string& name);
 /// Removes a flag and its value, if it has one, from words of a command.
 void remove_flag(Words& words, const std::string& name, bool has_value = true);
 
+/// Makes words of a command continue the run in a folder.
+void continue_run(Words& words, const std::filesystem::path& run);
+
+/// Makes words of a command ask for this layout, whatever they said of theirs before.
+void set_layout(Words& words, const parallel::PlanSpec& layout);
+
 /// Tells a session its place in an elastic run.
 struct Attempt {
   int number = 0;           ///< 0: the first session, which the user started

@@ -83,15 +83,11 @@ Words Launcher::command(int ranks, const parallel::PlanSpec* layout) const {
   all.insert(all.end(), {"-n", std::to_string(ranks)});
   const std::string folder = memory_.path().string();
   if (losses_ > 0) remove_flag(own, "--lose");
-  if (saved_ > 0) {
-    for (const char* flag : {"--resume", "--from", "--plan-from", "--row"}) remove_flag(own, flag);
-    own.push_back("--resume=" + folder);
-  }
+  if (saved_ > 0) continue_run(own, folder);
+  if (layout) set_layout(own, *layout);
   all.insert(all.end(), own.begin(), own.end());
   all.insert(all.end(), {ranks > 1 ? "--transport=mpi" : "--transport=threads",
                          text("--save-every=", options_.every), "--out=" + folder});
-  if (layout)
-    for (const std::string& word : words_of(*layout)) all.push_back(word);
   if (losses_ > 0)
     all.push_back(text("--note=", news_, "; ", amount(ranks, "rank"), " from update ", saved_ + 1));
   return all;

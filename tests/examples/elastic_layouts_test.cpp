@@ -41,6 +41,11 @@ TEST_CASE("cuts by hand stay with as many stages") {
   for (const auto& each : layouts_for(5, flags)) {
     CHECK(each.layout.cuts.size() == (each.layout.stages == 3 ? 2 : 0));
     CHECK(each.gives("cuts") == (each.layout.stages == 3));
+    Words words{"--steps", "9", "--clip", "0", "--recompute", "--cuts", "1,2.5", "--stages=3"};
+    set_layout(words, each);
+    CHECK(Words(words.begin(), words.begin() + 4) == Words{"--steps", "9", "--clip", "0"});
+    CHECK(words.at(4) == "--schedule=1f1b");
+    CHECK(value_of(words, "--cuts") == (each.layout.stages == 3 ? "1,2.5" : ""));
   }
 }
 
