@@ -3,6 +3,8 @@
 // Chapter 15.
 #include "examples/elastic/elastic.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <charconv>
 #include <iostream>
@@ -108,20 +110,28 @@ int microbatches_for(int width, const parallel::Layout& before, int batch) {
 std::vector<parallel::PlanSpec> layouts_for(int ranks, const json& flags) {
   std::vector<parallel::PlanSpec> found;
   const parallel::PlanSpec whole = saved_spec(flags);
-  const auto [stages, width] = std::pair(whole.layout.stages, whole.layout.width);
-  auto add = [&](int fewer_stages, int fewer_replicas) {
+  parallel::Layout own = settled(whole.behaviour(), whole.layout);
+  if (whole.cyclic()) own.chunks = 1;  // stages come and go with ranks
+  auto add = [&](int depth, int width) {
     parallel::PlanSpec request = whole;
-    request.layout.stages = fewer_stages;
-    if (fewer_stages != stages) request.layout.cuts.clear(), request.given.erase("cuts");
+    parallel::Layout& layout = request.layout;
+    layout.stages = depth * own.chunks / own.copies();
+    if (layout.stages != own.stages) layout.cuts.clear(), request.given.erase("cuts");
     if (whole.gives("microbatches")) {
-      request.layout.width = fewer_replicas;
-      request.layout.microbatches =
-          microbatches_for(fewer_replicas, whole.layout, flags.at("--batch"));
+      layout.width = width;
+      layout.microbatches = microbatches_for(width, whole.layout, flags.at("--batch"));
+    }
+    if (depth == 1) layout.channel = {};
+    if (width * own.copies() == 1) {
+      layout.zero = 0;
+      // The sum of a tensor that stages share still leaves its rank.
+      if (depth > 1 && !layout.codec.is_none()) found.push_back(request);
+      layout.codec = {};
     }
     found.push_back(request);
   };
-  for (int fewer = std::min(width - 1, ranks); fewer >= 1; --fewer) add(stages, fewer);
-  for (int fewer = std::min(stages - 1, ranks); fewer >= 1; --fewer) add(fewer, 1);
+  for (int fewer = std::min(own.width - 1, ranks); fewer >= 1; --fewer) add(own.depth(), fewer);
+  for (int fewer = std::min(own.depth() - 1, ranks); fewer >= 1; --fewer) add(fewer, 1);
   return found;
 }
 // [end snippet]
@@ -158,6 +168,15 @@ void set_layout(Words& words, const parallel::PlanSpec& layout) {
     if (!field->of_plans)
       remove_flag(words, field->flag_name(), field->kind != parallel::Kind::yes);
   std::ranges::copy(words_of(layout), std::back_inserter(words));
+}
+
+std::string with_layout(const parallel::PlanSpec& layout, const parallel::PlanSpec& whole) {
+  const Words words = words_of(layout);
+  std::string gone;
+  for (const std::string& word : words_of(whole))
+    if (std::ranges::count(words, word) == 0) gone += ' ' + word;
+  return fmt::format(", with {}{}{}", fmt::join(words, " "), gone.empty() ? "" : ", instead of",
+                     gone);
 }
 
 namespace {
@@ -297,9 +316,8 @@ int ElasticRun::session() {
   for (const parallel::PlanSpec& layout : layouts) try {
       Attempt attempt{number_, ranks, segment_ > 0, news_};
       if (attempt.news.empty()) attempt.news.push_back("a segment begins");
-      attempt.news.back() +=
-          text("; ", ranks, ranks == 1 ? " rank is" : " ranks are", " left, with");
-      for (const std::string& word : words_of(layout)) attempt.news.back() += ' ' + word;
+      attempt.news.back() += text("; ", ranks, ranks == 1 ? " rank is" : " ranks are", " left",
+                                  with_layout(layout, layouts.front()));
       return session_(words_for(layout), attempt);
     } catch (const UsageError& error) {
       why = error.what();

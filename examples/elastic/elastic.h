@@ -37,7 +37,8 @@ using Words = std::vector<std::string>;
 
 /// Flags of layouts for at most `ranks` ranks, the best first: as many replicas as there are ranks
 /// for; with one replica, fewer stages. An update has the same batch in each, in as many
-/// microbatches where they can be dealt out. A layout may break rules of its schedule.
+/// microbatches where they can be dealt out. One replica has no ZeRO, and nothing is encoded that
+/// does not leave a rank. A layout may break rules of its schedule.
 ///   flags: those of the whole run's layout, as a checkpoint has them
 std::vector<parallel::PlanSpec> layouts_for(int ranks, const nlohmann::json& flags);
 
@@ -52,6 +53,9 @@ void continue_run(Words& words, const std::filesystem::path& run);
 
 /// Makes words of a command ask for this layout, whatever they said of theirs before.
 void set_layout(Words& words, const parallel::PlanSpec& layout);
+
+/// The layout's words, and those of the whole run's that it does without, as the end of a line.
+std::string with_layout(const parallel::PlanSpec& layout, const parallel::PlanSpec& whole);
 
 /// Tells a session its place in an elastic run.
 struct Attempt {

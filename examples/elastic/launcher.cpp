@@ -43,7 +43,7 @@ void note_signal(int number) {
 /// The number of ranks that a layout's plan has; 0: its schedule can't have such a layout.
 int ranks_of(const parallel::PlanSpec& request) try {
   const ScheduleFlags flags{request};
-  return flags.behaviour().ranks(flags.found());
+  return flags.behaviour().ranks(settled(flags.behaviour(), flags.found()));
 } catch (const std::exception&) {
   return 0;
 }
@@ -89,7 +89,8 @@ Words Launcher::command(int ranks, const parallel::PlanSpec* layout) const {
   all.insert(all.end(), {ranks > 1 ? "--transport=mpi" : "--transport=threads",
                          text("--save-every=", options_.every), "--out=" + folder});
   if (losses_ > 0)
-    all.push_back(text("--note=", news_, "; ", amount(ranks, "rank"), " from update ", saved_ + 1));
+    all.push_back(text("--note=", news_, "; ", amount(ranks, "rank"), " from update ", saved_ + 1,
+                       layout ? with_layout(*layout, saved_spec(flags_)) : ""));
   return all;
 }
 

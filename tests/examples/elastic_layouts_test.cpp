@@ -35,6 +35,17 @@ TEST_CASE("replicas go before stages, and an update keeps its batch and microbat
   CHECK(found(3, layout(1, 4, 1, 8)).at(1) == std::vector<int>{1, 2, 2});
 }
 
+TEST_CASE("one replica has no ZeRO, and its sums are encoded where stages may share a tensor") {
+  json flags = layout(2, 2, 1, 8);
+  flags.update({{"--zero", 1}, {"--codec", "bf16"}, {"--codec-channel", "topk:0.1"}});
+  std::string all;
+  for (const auto& each : layouts_for(3, flags))
+    all += print(each.layout.codec) + ' ' + print(each.layout.channel) + ", ";
+  CHECK(all == "bf16 topk:0.1, none topk:0.1, none none, ");
+  const json looped{{"--schedule", "interleaved"}, {"--stages", 8}, {"--chunks", 2}};
+  CHECK(found(1, looped) == std::vector<std::vector<int>>{{2, 1, 1}});
+}
+
 TEST_CASE("cuts by hand stay with as many stages") {
   json flags = layout(3, 2, 3, 24);
   flags["--cuts"] = {1, 2.5};

@@ -152,6 +152,25 @@ TEST_CASE("an elastic run loses ranks, goes on with those that are left, and tak
   CHECK(events == told);
 }
 
+TEST_CASE("an elastic run goes on without what fewer ranks can't have, and says so") {
+  const std::pair<Words, const char*> layouts[] = {
+      {{"--stages", "3", "--cuts", "1,2"}, " --cuts=1,2"},
+      {{"--data-parallel", "2", "--zero", "1"}, " --zero=1"},
+      {{"--data-parallel", "2", "--codec", "bf16"}, " --codec=bf16"},
+      {{"--stages", "2", "--codec-channel", "bf16"}, " --codec-channel=bf16"},
+      {{"--schedule", "interleaved", "--stages", "4"}, " --stages=4"}};
+  for (const auto& [layout, gone] : layouts) {
+    const Runs runs{Words{"--layers", "2", "--microbatches", "2", "--save-every", "1"} + layout};
+    const Finished ended = run(runs.words("run", {"--elastic", "--lose", "1@3"}));
+    INFO(ended.errors);
+    REQUIRE(ended.status == 0);
+    CHECK(step_of(runs.path("run")) == 6);
+    const std::size_t at = ended.output.find(", instead of");
+    REQUIRE(at != std::string::npos);
+    CHECK_THAT(ended.output.substr(at), Contains(gone));
+  }
+}
+
 TEST_CASE("lists of losses that can't be read are refused, and what does not go with --elastic") {
   const Runs runs;
   runs.check_refused({"--lose", "1@0"}, "--lose 1@0: expected RANK@UPDATE");
