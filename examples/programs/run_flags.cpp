@@ -194,21 +194,19 @@ std::vector<std::string> RunFlags::planned_words(const CLI::App& app) const {
 
 namespace {
 
-/// When a run is resumed, giving one of these discards the saved values of all layout flags.
-constexpr const char* replacing_flags[] = {"--schedule", "--stages", "--data-parallel", "--ranks",
-                                           "--plan"};
-
-/// Names the saved flags that this command line's layout flags override.
+/// Names the saved flags that this command line overrides: those of a layout, if a flag asks for
+/// another one. What any layout may have stays, unless a plan says it.
 std::set<std::string> replaced_flags(const CLI::App& app, const ScheduleFlags& own) {
   auto given = [&](const char* name) { return app.count(name) > 0; };
   std::set<std::string> replaced;
-  if (std::ranges::any_of(replacing_flags, given)) {
-    replaced = {std::begin(replacing_flags), std::end(replacing_flags)};
-    replaced.insert({"--zero", "--cuts"});
+  const auto asks = {"--schedule", "--stages", "--data-parallel", "--ranks", "--plan"};
+  if (std::ranges::any_of(asks, given)) {
+    replaced = {"--ranks", "--plan"};
+    const std::set<std::string> of_any{"microbatches", "recompute", "codec", "channel"};
     for (const parallel::SpecField* field : parallel::spec_fields())
-      if (field->thing) replaced.insert(field->flag_name());
+      if (!field->of_plans && (given("--plan") || !of_any.contains(field->name)))
+        replaced.insert(field->flag_name());
   }
-  if (given("--plan")) replaced.insert({"--microbatches", "--recompute"});
   if (own.cyclic()) replaced.insert("--microbatches");  // follow from its stages
   if (given("--setting")) replaced.insert("--gap");     // not all settings have turns
   return replaced;
@@ -289,11 +287,9 @@ void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>& own,
 }
 
 void RunFlags::check() const {
-  PG_CHECK(parts.plan_file.empty() || (!parts.gives("codec") && !parts.gives("channel")),
-           "--plan: a plan's first line says how its messages are encoded; make the plan with ",
-           "plan show ... --codec NAME, and leave out --codec and --codec-channel here");
   PG_CHECK(parts.plan_file.empty() || !parts.any_given(),
-           "give --plan or the other flags of a schedule, not both");
+           "give --plan or the other flags of a schedule, not both; a plan's first line says how ",
+           "its messages are encoded, too: make it with plan show ... --codec NAME");
   const auto activations = dtype == "bf16" ? autograd::DType::bf16 : autograd::DType::f32;
   check_smaller("--codec", parts.layout.codec, autograd::DType::f32);
   check_smaller("--codec-channel", parts.layout.channel, activations);

@@ -176,8 +176,8 @@ nlohmann::json RunLayout::flags() const {
   if (own_plan_) {
     if (parts_.plan_file != "-")
       flags["--plan"] = std::filesystem::absolute(parts_.plan_file).string();
-    for (const char* name : {"--stages", "--data-parallel", "--microbatches", "--recompute"})
-      flags.erase(name);
+    for (const parallel::SpecField* field : parallel::spec_fields())
+      if (!field->of_plans) flags.erase(field->flag_name());
     return flags;
   }
   // Save the layout that was found, so that a resumed run keeps it unless flags change it.

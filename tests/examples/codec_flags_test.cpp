@@ -29,6 +29,11 @@ TEST_CASE("codecs that make messages larger are refused, and codecs beside a pla
   const Runs planned;
   planned.check_refused({"--plan", file, "--codec", "quantize:4"},
                         "a plan's first line says how its messages are encoded");
+  const Runs resumed{{"--layers", "2", "--batch", "4"}};
+  resumed.train("run", pipeline + Words{"--codec-channel", "bf16", "--stop-after", "2"});
+  const Finished plain = run(Words{"plan", "show"} + pipeline + Words{"--clip", "--tied"});
+  resumed.resume("run", {"--plan", resumed.folder.write("own.plan", plain.output)});
+  CHECK_FALSE(summary_of(resumed.path("run"))["config"]["flags"].contains("--codec-channel"));
 }
 
 TEST_CASE("plan shows the codecs that its flags ask for, and reads them back") {
