@@ -61,10 +61,11 @@ void ScheduleFlags::add_flags(Flags& flags, bool of_plans) {
 }
 
 bool ScheduleFlags::any_given() const {
-  // A run of an own plan saves --zero 0, its default.
+  // Cuts are of the model, and a run of an own plan once saved --zero 0, its default.
   auto is_given = [this](const parallel::SpecField* field) {
-    const bool is_default = std::string_view(field->name) == "zero" && !field->is_set(*this);
-    return !field->of_plans && (gives(field->name) || field->is_set(*this)) && !is_default;
+    const std::string name = field->name;
+    return !field->of_plans && name != "cuts" &&
+           (field->is_set(*this) || (gives(name) && name != "zero"));
   };
   return std::ranges::any_of(parallel::spec_fields(), is_given);
 }

@@ -54,6 +54,7 @@ bool ModelFlags::is_tied(int stages) const {
 }
 
 ModelCosts ModelFlags::costs(const Plan& plan, const Layout& layout) const {
+  check_layout({}, {.stages = plan.stages, .cuts = layout.cuts});
   const CostSettings settings{.dtype = dtype == "bf16" ? DType::bf16 : DType::f32,
                               .examples = sequences,
                               .recompute_layers = layout.recompute && plan.stages == 1,

@@ -15,9 +15,12 @@ using namespace parallel;
 
 Plan PlanRequest::plan(const CLI::App& command) const {
   const std::string& file = schedule.plan_file;
-  for (const CLI::Option* option : command.get_options())
-    PG_CHECK(file.empty() || option->get_group() != "Schedule" || option->count() == 0, file,
-             " and ", option->get_name(), ": give a plan file or schedule flags, not both");
+  for (const CLI::Option* option : command.get_options()) {
+    const bool cuts_model = option->get_name() == "--cuts" && !model.model.empty();
+    const bool is_of_plan = option->get_group() == "Schedule" && !cuts_model;
+    PG_CHECK(file.empty() || !is_of_plan || option->count() == 0, file, " and ", option->get_name(),
+             ": give a plan file or schedule flags, not both");
+  }
   if (!file.empty()) return read_plan(file);
   PG_CHECK(!schedule.schedule.empty(), "no plan given: use --schedule NAME, or a plan's text file");
   return schedule_plan();

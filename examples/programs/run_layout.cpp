@@ -63,6 +63,7 @@ void RunLayout::read_own_plan() {
            " updates at a time, which does not divide the ", run_.stop_after, " of --stop-after");
   parts_.layout.stages = own_plan_->stages;
   parts_.layout.microbatches = own_plan_->per_step;
+  check_layout({}, parts_.layout);  // its cuts
 }
 
 /// Turns clipping off for schedules that can't wait for the norm of the gradient.
@@ -178,6 +179,7 @@ nlohmann::json RunLayout::flags() const {
       flags["--plan"] = std::filesystem::absolute(parts_.plan_file).string();
     for (const parallel::SpecField* field : parallel::spec_fields())
       if (!field->of_plans) flags.erase(field->flag_name());
+    if (parts_.gives("cuts")) flags["--cuts"] = layout_.cuts;
     return flags;
   }
   // Save the layout that was found, so that a resumed run keeps it unless flags change it.

@@ -81,7 +81,7 @@ void check_cuts(const std::vector<double>& cuts, int stages) {
   if (cuts.empty()) return;
   const std::string list = fmt::format("--cuts {}", fmt::join(cuts, ","));
   PG_CHECK(std::ssize(cuts) == stages - 1, list, ": cut there, a model has ", cuts.size() + 1,
-           " stages, and --stages is ", stages);
+           " stages, and the plan has ", stages);
   PG_CHECK(cuts[0] > 0 && std::is_sorted(cuts.begin(), cuts.end(), std::less_equal()), list,
            ": expected the layers at which stages begin, ascending");
 }

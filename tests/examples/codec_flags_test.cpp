@@ -29,6 +29,8 @@ TEST_CASE("codecs that make messages larger are refused, and codecs beside a pla
   const Runs planned;
   planned.check_refused({"--plan", file, "--codec", "quantize:4"},
                         "a plan's first line says how its messages are encoded");
+  planned.check_refused({"--plan", file, "--cuts", "1"},
+                        "--cuts 1: cut there, a model has 2 stages, and the plan has 1");
   const Runs resumed{{"--layers", "2", "--batch", "4"}};
   resumed.train("run", pipeline + Words{"--codec-channel", "bf16", "--stop-after", "2"});
   const Finished plain = run(Words{"plan", "show"} + pipeline + Words{"--clip", "--tied"});

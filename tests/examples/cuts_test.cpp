@@ -43,7 +43,11 @@ TEST_CASE("a run that is cut by hand has the bits of one rank, and is resumed as
   runs.check_same("cut", "parts");
   runs.train("halves", {"--schedule", "gpipe", "--stages", "7", "--cuts", "1,1.5,2,2.5,3,3.5"});
   check_same_training(runs, "one", "halves");
-  for (const Words& layout : {Words{"--cuts", "3,5"}, Words{"--stages", "2"}}) {
+  const std::string plan = runs.folder.write(
+      "own.plan",
+      output_of({"plan", "show", "--schedule", "1f1b", "--stages", "3", "--microbatches", "4"}));
+  for (const Words& layout :
+       {Words{"--cuts", "3,5"}, {"--stages", "2"}, {"--cuts", "3,5", "--plan", plan}}) {
     runs.train("moved", cut + Words{"--stop-after", "2"});
     runs.resume("moved", layout);
     check_same_training(runs, "one", "moved");
@@ -58,7 +62,7 @@ TEST_CASE("cuts that a model or a number of stages does not have are refused in 
   const auto check = [&](const std::string& cuts, const std::string& part) {
     runs.check_refused({"--schedule", "gpipe", "--stages", "3", "--cuts", cuts}, part);
   };
-  check("2", "--cuts 2: cut there, a model has 2 stages, and --stages is 3");
+  check("2", "--cuts 2: cut there, a model has 2 stages, and the plan has 3");
   check("2,9", "cuts: a stage can't begin at layer 9; the model has 6 layers, the last is layer 5");
   check("2,5.5", "cuts: a stage can't begin at layer 5.5; layer 5 (head) has no halves");
   check("3,3", "--cuts 3,3: expected the layers at which stages begin, ascending");
@@ -70,13 +74,19 @@ TEST_CASE("a plan is the same however a model is cut, its memory is not") {
   const Words show{"plan", "show", "--schedule", "1f1b", "--stages", "2", "--microbatches", "2"};
   CHECK(output_of(show + Words{"--cuts", "1"}) == output_of(show));
   check_refused(show + Words{"--cuts", "1,2"},
-                "--cuts 1,2: cut there, a model has 3 stages, and --stages is 2");
+                "--cuts 1,2: cut there, a model has 3 stages, and the plan has 2");
   Words simulate = show + Words{"--model", "gpt2-124m"};
   simulate[1] = "simulate";
   const auto bytes = [&](const Words& cuts) {
     return json_of(simulate + cuts)["memory"]["peaks"][0].get<double>();
   };
   CHECK(bytes({"--cuts", "1"}) < bytes({}) / 2);
+  const Folder folder;
+  const std::string tied = folder.write("tied.plan", output_of(show + Words{"--tied"}));
+  const Words file{"plan", "simulate", tied, "--model", "gpt2-124m", "--cuts"};
+  CHECK(json_of(file + Words{"1"})["memory"]["peaks"][0] == bytes({"--cuts", "1"}));
+  check_refused(file + Words{"1,2"}, "--cuts 1,2: cut there, a model has 3 stages");
+  check_refused({"plan", "verify", tied, "--cuts", "1"}, "tied.plan and --cuts: give a plan file");
   check_refused(
       simulate + Words{"--cuts", "14"},
       "cuts: a stage can't begin at layer 14; the model has 14 layers, the last is layer 13");
