@@ -132,9 +132,12 @@ void write_poster(const PlanRequest& request, const CLI::App&) {
   tell("wrote " + request.out, std::cout);
 }
 
-void compare_plans(const PlanRequest& request, const CLI::App&) {
-  const NamedFacts a = side_of(request, request.schedule.plan_file);
-  const NamedFacts b = side_of(request, request.other);
+void compare_plans(const PlanRequest& request, const CLI::App& command) {
+  const std::string &one = request.schedule.plan_file, &other = request.other;
+  const NamedFacts a = side_of(request, one), b = side_of(request, other);
+  const auto is_one = [&](const std::string& name) { return name == one || name == other; };
+  if (std::ranges::none_of(schedule_names(), is_one))
+    request.check_no_schedule(command, text(one, ", ", other));
   if (request.json) return print_json(compared_json(a, b));
   print_text(compared(a, b));
 }
@@ -433,6 +436,9 @@ const std::vector<Command>& commands() {
 int run_command(const PlanRequest& request, const CLI::App& typed) {
   try {
     const auto name = [](const Command& command) { return command.name; };
+    const Summing& sums = request.costs.costs.sums;
+    PG_CHECK(sums.hosts.empty() || sums.how == AllReduce::hierarchical, "--hosts: only ",
+             "--reduction hierarchical asks for hosts; add it, or leave out --hosts");
     std::ranges::find(commands(), typed.get_name(), name)->run(request, typed);
     // Standard output may be a plan or JSON.
     if (const std::string note = request.schedule.note(request.schedule.layout.clip); !note.empty())

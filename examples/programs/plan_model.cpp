@@ -42,6 +42,8 @@ void ModelFlags::add_flags(CLI::App& app) {
                "whose memory: kernels of this machine's CPU need scratch; a GPU adds gradients "
                "into sums, and the scratch of its kernels is not counted");
   flags.whole("--threads", threads, 1, "compute threads of a rank on the CPU");
+  for (const char* name : {"--sequences", "--dtype", "--prune", "--device", "--threads"})
+    app.get_option(name)->needs(app.get_option("--model"));
 }
 
 std::shared_ptr<Backend> kernels_of(const std::string& device, int threads) {

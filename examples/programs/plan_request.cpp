@@ -13,17 +13,22 @@ namespace plangrad::examples {
 
 using namespace parallel;
 
-Plan PlanRequest::plan(const CLI::App& command) const {
-  const std::string& file = schedule.plan_file;
+void PlanRequest::check_no_schedule(const CLI::App& command, const std::string& files) const {
   for (const CLI::Option* option : command.get_options()) {
     const bool cuts_model = option->get_name() == "--cuts" && !model.model.empty();
     const bool is_of_plan = option->get_group() == "Schedule" && !cuts_model;
-    PG_CHECK(file.empty() || !is_of_plan || option->count() == 0, file, " and ", option->get_name(),
+    PG_CHECK(!is_of_plan || option->count() == 0, files, " and ", option->get_name(),
              ": give a plan file or schedule flags, not both");
   }
-  if (!file.empty()) return read_plan(file);
-  PG_CHECK(!schedule.schedule.empty(), "no plan given: use --schedule NAME, or a plan's text file");
-  return schedule_plan();
+}
+
+Plan PlanRequest::plan(const CLI::App& command) const {
+  const std::string& file = schedule.plan_file;
+  PG_CHECK(!file.empty() || !schedule.schedule.empty(),
+           "no plan given: use --schedule NAME, or a plan's text file");
+  if (file.empty()) return schedule_plan();
+  check_no_schedule(command, file);
+  return read_plan(file);
 }
 
 namespace {

@@ -36,6 +36,8 @@ struct PlanRequest {
   std::string machine, transport = "threads";
   bool measure = false;
 
+  /// throws: Error if the command has a flag beside files for what a plan's file says
+  void check_no_schedule(const CLI::App& command, const std::string& files) const;
   /// throws: Error if `command` was given both, or neither
   parallel::Plan plan(const CLI::App& command) const;
   /// The plan of the schedule flags.

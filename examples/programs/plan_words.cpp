@@ -120,8 +120,7 @@ std::string difference_text(const PlanFact& fact, double a, double b) {
 
 NamedFacts side_of(const PlanRequest& request, const std::string& name) {
   PlanRequest one = request;
-  const auto is_name = [&](const parallel::Schedule* each) { return each->name == name; };
-  const bool is_schedule = std::ranges::any_of(parallel::schedules(), is_name);
+  const bool is_schedule = std::ranges::count(parallel::schedule_names(), name) > 0;
   PG_CHECK(is_schedule || name == "-" || std::filesystem::exists(name), name,
            ": is neither a schedule nor a file with a plan",
            autograd::did_you_mean(name, parallel::schedule_names()));

@@ -68,6 +68,12 @@ TEST_CASE("plan refuses requests that make no sense") {
     check_refused(words + Words{folder / "none.plan"}, "no file ");
     check_refused(words + Words{"--no-such-flag"}, "--no-such-flag");
   }
+  check_refused({"plan", "compare", good, good, "--stages", "4"},
+                good + ", " + good + " and --stages: give a plan file or schedule flags, not both");
+  const Words simulate{"plan", "simulate", good};
+  for (const Words& words : {Words{"--sequences", "3"}, {"--dtype", "bf16"}, {"--threads", "3"}})
+    check_refused(simulate + words, words[0] + " requires --model");
+  check_refused(simulate + Words{"--hosts", "0,0,1,1"}, "--hosts: only --reduction hierarchical");
 }
 
 TEST_CASE("plan refuses damaged plans, with file and line") {
