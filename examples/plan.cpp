@@ -164,11 +164,11 @@ void search_plans(const PlanRequest& request, const CLI::App&) {
 }
 
 void list_rows(const PlanRequest& request, const CLI::App&) {
-  std::cout << request.order.listed(request.costs.costs);
+  std::cout << request.order.listed(request);
 }
 
 void search_order(const PlanRequest& request, const CLI::App&) {
-  const nlohmann::json found = request.order.found(request.costs.costs);
+  const nlohmann::json found = request.order.found(request);
   if (request.json) return print_json(found);
   print_text(order_words(found));
 }
@@ -292,13 +292,11 @@ void search_flags(CLI::App& command, PlanRequest& request) {
 }
 
 void rows_flags(CLI::App& command, PlanRequest& request) {
-  request.order.add_flags(command, false);
-  request.costs.add_flags(command);
+  request.order.add_flags(command, request, false);
 }
 
 void order_flags(CLI::App& command, PlanRequest& request) {
-  request.order.add_flags(command, true);
-  request.costs.add_flags(command);
+  request.order.add_flags(command, request, true);
   Flags flags(command);
   flags.group("Output");
   flags.yes("--json", request.json, "print the rows and the numbers as JSON");

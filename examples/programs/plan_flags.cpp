@@ -51,10 +51,10 @@ void add_field(Flags& flags, const parallel::Field<Object>& field, Object& objec
 
 }  // namespace
 
-void ScheduleFlags::add_flags(Flags& flags, bool of_plans) {
-  flags.group("Schedule");
+void ScheduleFlags::add_flags(Flags& flags, bool of_plans, const std::set<std::string>& names) {
+  if (names.empty()) flags.group("Schedule");
   for (const parallel::SpecField* field : parallel::spec_fields())
-    if (of_plans || !field->of_plans)
+    if ((of_plans || !field->of_plans) && (names.empty() || names.contains(field->name)))
       add_field<parallel::PlanSpec>(
           flags, *field, *this, field->thing ? parallel::names_with(*field) + ": " : "",
           [this](const auto& each, const std::string& word) { give(*this, each, word); });

@@ -26,7 +26,8 @@ struct ScheduleFlags : parallel::PlanSpec {
 
   /// Describes every flag but the plan's file, which each program names in its own way.
   ///   of_plans: also those of fields that training finds elsewhere
-  void add_flags(Flags& flags, bool of_plans = false);
+  ///   names: those of these fields alone, in the group that is set; empty: all
+  void add_flags(Flags& flags, bool of_plans = false, const std::set<std::string>& names = {});
   bool any_given() const;  ///< of what a plan's file says
 
   /// The layout of the run's first update, with defaults for flags that were not given.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "examples/programs/plan_request.h"
 #include "examples/programs/program.h"
 #include "parallel/drawing/figure.h"
 #include "parallel/plan/lifetimes.h"
@@ -44,7 +45,7 @@ std::string letters_of(const std::string& priorities) {
 
 }  // namespace
 
-void OrderFlags::add_flags(CLI::App& app, bool searches) {
+void OrderFlags::add_flags(CLI::App& app, PlanRequest& request, bool searches) {
   Flags flags(app);
   flags.group(searches ? "Order" : "Rows");
   flags.whole("--stages", stages, 1, "parts of the model (default: as many as --place has values)");
@@ -56,29 +57,27 @@ void OrderFlags::add_flags(CLI::App& app, bool searches) {
   add_list(flags, "--kept", kept, 0,
            "what a stage keeps of a microbatch from its forward to the end of its backward, in any "
            "unit: one value, or one per stage (default: the bytes of --model; without it 1)");
-  flags.yes("--clip", clip, "updates need the gradient's norm, as train_gpt's do without --clip 0");
-  flags.yes("--tied", tied, "the first and the last stage share a tensor; a --model says this");
-  model.add_flags(app);
-  add_list(
-      flags, "--cuts", cuts, 0,
-      "layers of the model at which the stages after the first begin, as in train_gpt (default: "
-      "stages have about equal arithmetic)");
-  flags.group(searches ? "Order" : "Rows");
+  request.schedule.add_flags(flags, true, {"cuts", "clip", "tied"});
   if (searches) {
     flags.yes("--split", split, "split backwards into an input part, I, and a weight part, W");
     flags.whole("--beam", beam, 1, "orders that are continued at each step");
-    return;
+  } else {
+    flags
+        .words("--priorities", priorities, "X,X,...",
+               "of the cells that are ready, which runs: F and B, or F, I and W")
+        ->capture_default_str();
+    add_list(flags, "--ahead", ahead, 1,
+             "microbatches between their forward and their backward, or its input part, on a "
+             "stage: one value, or one per rank (default: any number)");
   }
-  flags
-      .words("--priorities", priorities, "X,X,...",
-             "of the cells that are ready, which runs: F and B, or F, I and W")
-      ->capture_default_str();
-  add_list(flags, "--ahead", ahead, 1,
-           "microbatches between their forward and their backward, or its input part, on a stage: "
-           "one value, or one per rank (default: any number)");
+  request.model.add_flags(app);
+  app.get_option("--cuts")->needs(app.get_option("--model"));
+  request.costs.add_flags(app);
 }
 
-OrderTask OrderFlags::task(const Costs& costs, bool split) const {
+OrderTask OrderFlags::task(const PlanRequest& request, bool split) const {
+  const Costs& costs = request.costs.costs;
+  const Layout& layout = request.schedule.layout;
   PG_CHECK(stages > 0 || !place.empty(), "give --stages N, or --place with the rank of each stage");
   PG_CHECK(stages <= OrderTask::most_stages, "--stages ", stages, ": an order has at most ",
            OrderTask::most_stages);
@@ -88,15 +87,15 @@ OrderTask OrderFlags::task(const Costs& costs, bool split) const {
   PG_CHECK(split || (costs.input_part.empty() && costs.weight_part.empty()),
            "--input-part and --weight-part are times of split backwards: use --split with plan ",
            "order, and --priorities I,F,W with plan rows");
-  OrderTask task{place, microbatches, split, costs, kept, most, clip, tied};
+  OrderTask task{place, microbatches, split, costs, kept, most, layout.clip, layout.tied};
   if (place.empty()) {
     task.place.resize(stages);
     std::iota(task.place.begin(), task.place.end(), 0);
   }
   if (kept.empty()) task.kept = {1};
-  if (model.model.empty()) return task;
-  task.tied = model.is_tied(task.stages());
-  const ModelCosts known = model.costs(task.empty(), {.stages = task.stages(), .cuts = cuts});
+  if (request.model.model.empty()) return task;
+  task.tied = request.model.is_tied(task.stages());
+  const ModelCosts known = request.model.costs(task.empty(), layout);
   task.costs = with_model(costs, known, task.empty());
   if (!kept.empty()) return task;
   task.kept.clear();
@@ -105,9 +104,9 @@ OrderTask OrderFlags::task(const Costs& costs, bool split) const {
   return task;
 }
 
-std::string OrderFlags::listed(const Costs& costs) const {
+std::string OrderFlags::listed(const PlanRequest& request) const {
   const std::string letters = letters_of(priorities);
-  return print(list_order(task(costs, letters.size() == 3), letters, ahead));
+  return print(list_order(task(request, letters.size() == 3), letters, ahead));
 }
 
 namespace {
@@ -141,8 +140,8 @@ Json fastest_schedule(const OrderTask& task) {
 
 }  // namespace
 
-Json OrderFlags::found(const Costs& costs) const {
-  const OrderTask asked = task(costs, split);
+Json OrderFlags::found(const PlanRequest& request) const {
+  const OrderTask asked = task(request, split);
   FoundOrder found;
   {
     ProgressLine line;
