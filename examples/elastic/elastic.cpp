@@ -6,10 +6,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <iostream>
 #include <map>
-#include <sstream>
 
 #include "examples/programs/plan_flags.h"
 #include "examples/programs/program.h"
@@ -22,28 +20,15 @@ using autograd::text;
 
 namespace {
 
-/// Takes a whole number off the front of `words`.
-int take_number(std::string_view& words, int lowest) {
-  int number = -1;
-  const auto [end, problem] = std::from_chars(words.data(), words.data() + words.size(), number);
-  PG_CHECK(problem == std::errc() && number >= lowest, "no number of at least ", lowest);
-  words.remove_prefix(static_cast<std::size_t>(end - words.data()));
-  return number;
-}
-
-bool take(std::string_view& words, char expected) {
-  const bool found = words.starts_with(expected);
-  if (found) words.remove_prefix(1);
-  return found;
-}
-
-PlannedLoss parse_loss(std::string_view words) {
-  PlannedLoss loss;
-  loss.rank = take_number(words, 0);
-  PG_CHECK(take(words, '@'), "no @");
-  loss.update = take_number(words, 1);
-  if (take(words, '-')) loss.back = take_number(words, loss.update);
-  PG_CHECK(words.empty(), "too long");
+PlannedLoss parse_loss(const std::string& word) {
+  constexpr int most = std::numeric_limits<int>::max();
+  const Words sides = parallel::split(word, '@');
+  PG_CHECK(sides.size() == 2, "no @, or several");
+  const Words updates = parallel::split(sides[1], '-');
+  PG_CHECK(updates.size() <= 2, "too long");
+  PlannedLoss loss{parallel::read_number(sides[0], 0, most),
+                   parallel::read_number(updates[0], 1, most)};
+  if (updates.size() == 2) loss.back = parallel::read_number(updates[1], loss.update, most);
   return loss;
 }
 
@@ -64,8 +49,7 @@ void check_order(std::vector<PlannedLoss> losses) {
 std::vector<PlannedLoss> parse_losses(const std::string& words) {
   std::vector<PlannedLoss> losses;
   if (words.empty()) return losses;
-  std::istringstream list(words + ',');  // so that the last comma ends a loss, too
-  for (std::string one; std::getline(list, one, ',');) try {
+  for (const std::string& one : parallel::split(words, ',')) try {
       losses.push_back(parse_loss(one));
     } catch (const autograd::Error&) {
       throw autograd::Error(text("--lose ", words, ": expected RANK@UPDATE or RANK@UPDATE-BACK, ",
@@ -146,15 +130,13 @@ std::string value_of(const Words& words, const std::string& name) {
 }
 
 void remove_flag(Words& words, const std::string& name, bool has_value) {
-  for (auto word = words.begin(); word != words.end();) {
-    const bool separate = *word == name;
-    if (!separate && !word->starts_with(name + '=')) {
-      ++word;
-      continue;
-    }
-    word = words.erase(word);
-    if (separate && has_value && word != words.end()) word = words.erase(word);
-  }
+  Words others;
+  for (std::size_t i = 0; i < words.size(); ++i)
+    if (words[i] == name)
+      i += has_value ? 1 : 0;
+    else if (!words[i].starts_with(name + '='))
+      others.push_back(words[i]);
+  words = others;
 }
 
 void continue_run(Words& words, const std::filesystem::path& run) {
@@ -255,15 +237,12 @@ void ElasticRun::lose(const RanksLost& lost) {
 void ElasticRun::join() {
   saved_ = segment_;
   news_.clear();
-  for (auto away = away_.begin(); away != away_.end();) {
-    if (away->second > saved_) {
-      ++away;
-      continue;
-    }
-    news_.push_back(text("rank ", away->first, " is back after update ", saved_));
-    here_.push_back(away->first);
-    away = away_.erase(away);
-  }
+  std::erase_if(away_, [&](const auto& away) {
+    if (away.second > saved_) return false;
+    news_.push_back(text("rank ", away.first, " is back after update ", saved_));
+    here_.push_back(away.first);
+    return true;
+  });
   std::ranges::sort(here_);
 }
 
@@ -287,17 +266,14 @@ int ElasticRun::next_border() const {
 Words ElasticRun::words_for(const parallel::PlanSpec& layout) const {
   Words words = words_;
   if (saved_ > 0) continue_run(words, out_);
-  auto add = [&words](const std::string& flag, const std::string& value) {
-    words.push_back(flag + '=' + value);
-  };
-  add("--out", out_.string());
+  words.push_back("--out=" + out_.string());
   set_layout(words, layout);
-  if (segment_ > 0) add("--stop-after", text(segment_ - saved_));
+  if (segment_ > 0) words.push_back(text("--stop-after=", segment_ - saved_));
   std::vector<PlannedLoss> losses;
   for (const PlannedLoss& loss : losses_)
     if (const auto seat = std::ranges::find(here_, loss.rank); seat != here_.end())
       losses.push_back({static_cast<int>(seat - here_.begin()), loss.update, loss.back});
-  if (!losses.empty()) add("--lose", print(losses));
+  if (!losses.empty()) words.push_back("--lose=" + print(losses));
   return words;
 }
 
