@@ -115,7 +115,7 @@ void list(const fs::path& run) {
       for (const plangrad::nn::CheckpointFile& file : manifest.files)
         bytes += static_cast<double>(file.bytes);
       print_line(text("update ", manifest.step, ": ", name, ", ", bytes_text(bytes), " in ",
-                      manifest.files.size(), manifest.files.size() == 1 ? " file" : " files"));
+                      counted(std::ssize(manifest.files), "file")));
     } catch (const Error& error) {
       print_line(text(name, ": NOT READ: ", error.what()));
     }

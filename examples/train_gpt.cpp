@@ -89,8 +89,8 @@ void check_stages(const GptRun& run, int stages) {
   const int parts = parts_of(run);
   if (!run.parts.layout.cuts.empty()) return;  // which may cut blocks, too
   PG_CHECK(stages <= parts, stages, " stages: a GPT of --layers ", run.model.layers, " has ", parts,
-           " parts to cut between: the embedding, ", run.model.layers,
-           run.model.layers == 1 ? " block" : " blocks", " and the head; use at most ", parts,
+           " parts to cut between: the embedding, ", counted(run.model.layers, "block"),
+           " and the head; use at most ", parts,
            " stages (fewer --stages, --chunks or --ranks), or at least --layers ", stages - 2);
 }
 

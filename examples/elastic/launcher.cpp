@@ -56,10 +56,6 @@ json flags_in(const fs::path& run) try {
   return json::object();
 }
 
-std::string amount(int number, const char* thing) {
-  return text(number, ' ', thing, number == 1 ? "" : "s");
-}
-
 }  // namespace
 
 void note_signals() {
@@ -89,7 +85,7 @@ Words Launcher::command(int ranks, const parallel::PlanSpec* layout) const {
   all.insert(all.end(), {ranks > 1 ? "--transport=mpi" : "--transport=threads",
                          text("--save-every=", options_.every), "--out=" + folder});
   if (losses_ > 0)
-    all.push_back(text("--note=", news_, "; ", amount(ranks, "rank"), " from update ", saved_ + 1,
+    all.push_back(text("--note=", news_, "; ", counted(ranks, "rank"), " from update ", saved_ + 1,
                        layout ? with_layout(*layout, saved_spec(flags_)) : ""));
   return all;
 }
@@ -97,7 +93,7 @@ Words Launcher::command(int ranks, const parallel::PlanSpec* layout) const {
 /// Runs mpirun to its end, and returns its status as a shell has it. To ranks that have not begun,
 /// which their lock of the folder shows, mpirun can't pass on that they are to save.
 int Launcher::attempt_with(int ranks, const parallel::PlanSpec* layout) {
-  if (losses_ > 0) tell(text("elastic: starts ", amount(ranks, "rank"), " after update ", saved_));
+  if (losses_ > 0) tell(text("elastic: starts ", counted(ranks, "rank"), " after update ", saved_));
   const fs::path lock = memory_.path() / "plangrad.lock";
   std::error_code ignored;
   fs::remove(lock, ignored);  // of ranks that were killed
@@ -168,7 +164,7 @@ void Launcher::note_loss(int status) {
   if (flags_.is_null() && newest > 0) flags_ = flags_in(memory_.path());
   if (options_.fewer && newest > 0) options_.ranks = std::max(1, options_.ranks - 1);
   const std::string line = text("a rank is lost after update ", done(), " (status ", status,
-                                "); at most ", amount(again, "update"), " to do again");
+                                "); at most ", counted(again, "update"), " to do again");
   news_ += news_.empty() ? line : "; " + line;
   tell("elastic: " + line);
 }
@@ -176,9 +172,8 @@ void Launcher::note_loss(int status) {
 /// Copies the last state to disk, says where the run is, and returns the status of this program.
 int Launcher::end(int status) {
   const std::string memory = memory_.path().string(), out = options_.out.string();
-  const std::string counts =
-      text("elastic: ", losses_, losses_ == 1 ? " loss" : " losses", "; at most ", repeated_,
-           " of ", done(), " updates were done again");
+  const std::string counts = text("elastic: ", counted(losses_, "loss"), "; at most ", repeated_,
+                                  " of ", done(), " updates were done again");
   if (saved_in(memory_.path()) > 0 && !copy_.copy() && !copy_.copy()) {
     tell(counts);
     tell(text("elastic: the state in memory can't be copied to ", out, ": ", copy_.problem()));

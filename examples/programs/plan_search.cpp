@@ -362,16 +362,12 @@ std::string search_words(const Json& found) {
   const Json& best = found["best"];
   const double count = found["parameters"];
   const bool is_large = count >= 1e8;
-  const auto counted = [&](const char* key, const char* what) {
-    const int number = found[key];
-    return text(number, ' ', what, number == 1 ? "" : "s");
-  };
   std::string words = fmt::format(
       "{:.3g} {} parameters in {}, {} of {}, {} an update\n"
       "{} plans: {} simulated",
       count / (is_large ? 1e9 : 1e6), is_large ? "billion" : "million",
-      found["dtype"].get<std::string>(), counted("devices", "device"),
-      found["machine"].get<std::string>(), counted("batch", "example"),
+      found["dtype"].get<std::string>(), counted(found["devices"], "device"),
+      found["machine"].get<std::string>(), counted(found["batch"], "example"),
       found["candidates"].get<std::size_t>(), found["simulated"].get<std::size_t>());
   if (found["memory"] > 0)
     words += fmt::format(", {} of those looked at do not fit {}",

@@ -23,10 +23,6 @@ namespace {
 
 using autograd::text;
 
-std::string counted(int number, const std::string& what) {
-  return text(number, ' ', what, number == 1 ? "" : what.ends_with("ch") ? "es" : "s");
-}
-
 /// Says which rank has the most of something, or that all have as much.
 std::string most_of(const std::vector<int>& by_rank, const char* verb, const char* what,
                     const char* after) {

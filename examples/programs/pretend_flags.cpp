@@ -120,7 +120,7 @@ parallel::Pretended PretendFlags::found(int stages, int ranks, int ranks_per_hos
     const std::vector<std::vector<double>> sets = sets_of(compute);
     const auto count = static_cast<int>(sets.size());
     PG_CHECK(count == 1 || count == stages, "--pretend-compute has ", count, " sets of times for ",
-             stages, stages == 1 ? " stage" : " stages", ": give one, or one for each");
+             counted(stages, "stage"), ": give one, or one for each");
     auto list = [&](std::size_t place) {
       std::vector<double> values;
       for (const auto& set : sets) values.push_back(set[place]);

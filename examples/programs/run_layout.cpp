@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "examples/programs/program.h"
 #include "nn/checkpoint/checkpoint.h"
 #include "parallel/transports/launch.h"
 #include "parallel/verifier/verify.h"
@@ -196,8 +197,7 @@ nlohmann::json RunLayout::flags() const {
 std::string RunLayout::describe() const {
   std::string ranks = ranks_ == 1 ? "one rank" : text(ranks_, " ranks (", run_.transport, ")");
   if (parts_.cyclic())
-    ranks += text(", ", layout_.stages, layout_.stages == 1 ? " stage" : " stages", ", --setting ",
-                  parts_.setting());
+    ranks += text(", ", counted(layout_.stages, "stage"), ", --setting ", parts_.setting());
   else if (ranks_ > 1)
     ranks += text(", ", layout_.width, " x ", (ranks_ + layout_.lost.size()) / layout_.width);
   if (!layout_.lost.empty()) ranks += fmt::format(" without {}", fmt::join(layout_.lost, " and "));
@@ -224,8 +224,8 @@ std::string RunLayout::describe() const {
 }
 
 std::string RunLayout::title() const {
-  return text(run_.program, ": ", own_plan_ ? "a plan of yours" : parts_.title(), ", ", ranks_,
-              ranks_ == 1 ? " rank" : " ranks");
+  return text(run_.program, ": ", own_plan_ ? "a plan of yours" : parts_.title(), ", ",
+              counted(ranks_, "rank"));
 }
 
 }  // namespace plangrad::examples
