@@ -170,17 +170,10 @@ std::vector<std::string> extras_of(const Candidate& plan) {
 Json flags_of(const Found& found, Evaluation& evaluation, const SearchFlags& flags, DType dtype) {
   const Candidate& plan = found.candidate;
   const Layout& layout = plan.layout;
-  PlanSpec spec{.schedule = plan.schedule};
-  spec.layout = {.stages = layout.stages,
-                 .width = layout.width,
-                 .microbatches = layout.microbatches,
-                 .recompute = layout.recompute,
-                 .zero = layout.zero,
-                 .codec = layout.codec,
-                 .channel = layout.channel};
+  PlanSpec spec{.schedule = plan.schedule, .layout = layout};
   if (!layout.codec.is_none()) spec.given.insert("codec");
   if (!layout.channel.is_none()) spec.given.insert("channel");
-  if (has_chunks(plan)) spec.layout.chunks = layout.chunks, spec.given.insert("chunks");
+  if (has_chunks(plan)) spec.given.insert("chunks");
   if (plan.by_seconds) spec.layout.cuts = evaluation.cuts(plan), spec.given.insert("cuts");
   // Predictions are those of updates that do not wait for a norm.
   Json all{{"--batch", flags.batch}, {"--dtype", name_of(dtype)}, {"--clip", 0}};
