@@ -165,7 +165,6 @@ void RunFlags::parse(CLI::App& app, int argc, char** argv, const std::vector<std
            "give that, too");
   PG_CHECK(at < 0 || !resume.empty(), "--at says from which update --resume DIR continues; give ",
            "that, too");
-  plan_given = app.count("--plan") > 0;
   if (!resume.empty()) resume_flags(app, own, fixed);
   saved = flag_values(app);
   if (prune.given()) {  // save the defaults that follow from this run's length
@@ -250,12 +249,12 @@ void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>& own,
   const nlohmann::json& before = run["flags"];
   const std::set<std::string> replaced = replaced_flags(app, parts);
   std::vector<std::string> all;
-  for (const auto& [name, value] : before.items())
+  for (const auto& [name, value] : before.items()) {
     PG_CHECK(name.starts_with("--"), "--resume ", folder.string(),
              ": its checkpoint is damaged: ", name, " is no flag that a run saves");
-  for (const auto& [name, value] : before.items())
     if (!replaced.contains(name) && !of_one_session.contains(name))
       all.push_back(text(name, '=', parallel::text_of(value)));
+  }
   std::string named;
   for (const char* name : {"--data", "--validation", "--vocab", "--plan"}) {
     const nlohmann::json value = before.value(name, nlohmann::json());

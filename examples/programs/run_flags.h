@@ -48,7 +48,7 @@ struct RunFlags : parallel::SessionScope {
   int ranks_per_host = 0;       // 0: group ranks by host name
   std::string device = "cpu", dtype = "f32", transport = "threads", reduction = "auto";
 
-  bool clip_given = false, plan_given = false;
+  bool clip_given = false;
   std::set<std::string> saved_files;  ///< flags whose files the checkpoint names, and no word does
   nlohmann::json saved;               ///< the flags that affect the run's result, with their values
 

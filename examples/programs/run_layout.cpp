@@ -51,7 +51,7 @@ void RunLayout::read_own_plan() {
   PG_CHECK(!repeats || own_plan_->first >= delay, "--plan ", parts_.plan_file,
            " is a plan of delayed updates that begins like the beginning of a run, so it can't be ",
            "repeated; make it for later updates: plan show ... --first ", delay);
-  if (run_.resumed && !run_.plan_given) {
+  if (run_.saved_files.contains("--plan")) {
     // Compare plans, not their texts: headers of earlier versions say more.
     const nlohmann::json saved = run_.resumed_run().value("plan", nlohmann::json());
     PG_CHECK(saved.is_string() && parallel::parse(saved) == *own_plan_,
