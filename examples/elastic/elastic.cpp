@@ -3,8 +3,6 @@
 // Chapter 15.
 #include "examples/elastic/elastic.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <iostream>
 #include <map>
@@ -154,11 +152,11 @@ void set_layout(Words& words, const parallel::PlanSpec& layout) {
 
 std::string with_layout(const parallel::PlanSpec& layout, const parallel::PlanSpec& whole) {
   const Words words = words_of(layout);
-  std::string gone;
+  std::string all = ", with", gone;
+  for (const std::string& word : words) all += ' ' + word;
   for (const std::string& word : words_of(whole))
     if (std::ranges::count(words, word) == 0) gone += ' ' + word;
-  return fmt::format(", with {}{}{}", fmt::join(words, " "), gone.empty() ? "" : ", instead of",
-                     gone);
+  return all + (gone.empty() ? "" : ", instead of" + gone);
 }
 
 namespace {

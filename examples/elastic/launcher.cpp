@@ -137,10 +137,6 @@ int Launcher::steps() const {
 int Launcher::saved() const { return std::max(first_, saved_in(memory_.path())); }
 int Launcher::done() const { return std::max(first_, done_in(memory_.path())); }
 
-bool Launcher::has_begun() const { return losses_ > 0 || done() > first_; }
-
-bool Launcher::is_complete() const { return steps() > 0 && saved() >= steps(); }
-
 /// Whether saves into memory succeed. A save ends before the next one begins: when updates after
 /// the second border have lines, and no save is there, the first one has failed. The last save has
 /// failed if the run ends after its last update, and by no signal. The next one fails without room.
@@ -211,7 +207,7 @@ std::optional<int> Launcher::last_status(int status) const {
     keep_aside();
     return status;
   }
-  if (is_complete()) {
+  if (steps() > 0 && saved() >= steps()) {
     tell(text("elastic: the run ended with status ", status, " when all its ", steps(),
               " updates were saved; what follows them (validation, report, huggingface/) ",
               "may be missing"));
@@ -232,7 +228,7 @@ int Launcher::run() {
     // A second signal ends mpirun, which of MPICH has status 0 then.
     if (status == 0 && interruptions < 2) return end(0);
     if (interruptions > 0) return end(128 + signal_number);
-    if (!has_begun()) {
+    if (losses_ == 0 && done() <= first_) {
       tell(text("elastic: mpirun ends with status ", status, " before the first update: no ",
                 "rank is lost, so it is not started again; see the lines above"));
       return status;

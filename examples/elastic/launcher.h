@@ -43,8 +43,6 @@ class Launcher {
   int steps() const;
   int saved() const;
   int done() const;
-  bool has_begun() const;
-  bool is_complete() const;
   bool can_save(int status) const;
   void keep_aside() const;
   std::optional<int> last_status(int status) const;

@@ -84,13 +84,11 @@ void remove_but(const std::set<fs::path>& files, const std::set<fs::path>& kept)
 
 }  // namespace
 
-int saved_in(const fs::path& run) {
-  try {
-    const fs::path folder = run / "checkpoint";
-    return static_cast<int>(nn::find_intact(folder).checkpoint->step());
-  } catch (const autograd::Error&) {
-    return 0;
-  }
+int saved_in(const fs::path& run) try {
+  const fs::path folder = run / "checkpoint";
+  return static_cast<int>(nn::find_intact(folder).checkpoint->step());
+} catch (const autograd::Error&) {
+  return 0;
 }
 
 int done_in(const fs::path& run) {
