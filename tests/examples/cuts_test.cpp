@@ -43,12 +43,11 @@ TEST_CASE("a run that is cut by hand has the bits of one rank, and is resumed as
   runs.check_same("cut", "parts");
   runs.train("halves", {"--schedule", "gpipe", "--stages", "7", "--cuts", "1,1.5,2,2.5,3,3.5"});
   check_same_training(runs, "one", "halves");
-  const std::string plan = runs.folder.write(
-      "own.plan",
-      output_of({"plan", "show", "--schedule", "1f1b", "--stages", "3", "--microbatches", "4"}));
+  const Words show{"plan", "show", "--schedule", "1f1b", "--stages", "3", "--microbatches", "4"};
+  const std::string plan = runs.folder.write("own.plan", output_of(show));
   for (const Words& layout :
        {Words{"--cuts", "3,5"}, {"--stages", "2"}, {"--cuts", "3,5", "--plan", plan}}) {
-    runs.train("moved", cut + Words{"--stop-after", "2"});
+    runs.train("moved", cut + Words{"--codec", "none", "--stop-after", "2"});
     runs.resume("moved", layout);
     check_same_training(runs, "one", "moved");
     const nlohmann::json flags = flags_of(runs, "moved");

@@ -3,6 +3,7 @@
 // Not here: plans of one length (ranks_test), and which plans these are (session/own_plans_test).
 #include <csignal>
 
+#include "tests/examples/plan_program.h"
 #include "tests/examples/runs.h"
 
 using namespace plangrad::tests;
@@ -14,10 +15,8 @@ const Words model{"--layers", "2", "--batch", "12", "--steps", "12", "--evaluate
 
 /// The file of a schedule's endless plan.
 std::string endless_file(const Runs& runs, const Words& schedule, const Words& more = {}) {
-  const Finished shown = run(Words{"plan", "show", "--endless"} + schedule + more);
-  INFO(shown.errors);
-  REQUIRE(shown.status == 0);
-  return runs.folder.write("own.plan", shown.output);
+  return runs.folder.write("own.plan",
+                           output_of(Words{"plan", "show", "--endless"} + schedule + more));
 }
 
 }  // namespace
