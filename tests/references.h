@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 
 #include "nn/checkpoint/safetensors.h"
 #include "tests/folders.h"
@@ -11,20 +12,28 @@
 
 namespace plangrad::tests {
 
+/// The tensors of a file, by name.
+inline std::map<std::string, nn::SafetensorsEntry> tensors_of(const nn::SafetensorsFile& file) {
+  std::map<std::string, nn::SafetensorsEntry> tensors;
+  for (const nn::SafetensorsEntry& entry : file.entries()) tensors.emplace(entry.name, entry);
+  return tensors;
+}
+
 class References {
  public:
   explicit References(const std::string& name) : file_(clone_path("tests/references/" + name)) {}
 
   const nn::SafetensorsFile& file() const { return file_; }
-  Shape shape(const std::string& name) const { return file_.entry(name).shape; }
+  bool contains(const std::string& name) const { return tensors_.contains(name); }
+  Shape shape(const std::string& name) const { return tensors_.at(name).shape; }
   /// The values of a tensor of F64 or F32.
   Numbers operator[](const std::string& name) const {
-    const nn::SafetensorsEntry& entry = file_.entry(name);
+    const nn::SafetensorsEntry& entry = tensors_.at(name);
     return entry.dtype == "F64" ? read<double>(entry) : read<float>(entry);
   }
   /// The values of a tensor of I32.
   std::vector<std::int32_t> integers(const std::string& name) const {
-    const nn::SafetensorsEntry& entry = file_.entry(name);
+    const nn::SafetensorsEntry& entry = tensors_.at(name);
     PG_CHECK(entry.dtype == "I32", "\"", name, "\" holds ", entry.dtype, ", expected I32");
     std::vector<std::int32_t> values(entry.shape.numel());
     std::memcpy(values.data(), entry.bytes().data(), entry.size);
@@ -42,6 +51,7 @@ class References {
   }
 
   nn::SafetensorsFile file_;
+  std::map<std::string, nn::SafetensorsEntry> tensors_ = tensors_of(file_);
 };
 
 /// The largest difference between two lists of numbers, as a share of the largest expected one.

@@ -48,11 +48,6 @@ class SafetensorsFile {
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
   /// All bytes before the tensors.
   std::span<const std::byte> header() const { return *header_; }
-  bool contains(const std::string& name) const {
-    return std::ranges::count(entries_, name, &SafetensorsEntry::name) > 0;
-  }
-  /// throws: Error if the file has no tensor of this name
-  const SafetensorsEntry& entry(const std::string& name) const;
 
  private:
   std::string path_;

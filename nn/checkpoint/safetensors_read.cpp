@@ -252,14 +252,6 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path) {
                         header_->size() + static_cast<std::uint64_t>(offsets[0])});
 }
 
-const SafetensorsEntry& SafetensorsFile::entry(const std::string& name) const {
-  auto found = std::ranges::find(entries_, name, &SafetensorsEntry::name);
-  PG_CHECK(found != entries_.end(), path_, ": has no tensor ", in_quotes(name), "; it has ",
-           entries_.size(), entries_.empty() ? "" : ", the first is ",
-           entries_.empty() ? "" : in_quotes(entries_.front().name));
-  return *found;
-}
-
 std::vector<float> to_floats(const SafetensorsEntry& entry) {
   auto cast = [](auto value) { return static_cast<float>(value); };
   if (entry.dtype == "F32") return converted<float>(entry, cast);

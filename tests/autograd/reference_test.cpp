@@ -78,9 +78,9 @@ TEST_CASE("reference: operations give PyTorch's numbers", "[reference]") {
     auto name = [&](const char* part, std::size_t i) { return text(c.name, '.', part, '.', i); };
     auto key = [&](const char* part) { return text(c.name, '.', part); };
     std::vector<Tensor> inputs;
-    while (file.file().contains(name("input", inputs.size()))) {
+    while (file.contains(name("input", inputs.size()))) {
       std::string input = name("input", inputs.size());
-      bool floating = file.file().contains(name("gradient", inputs.size()));
+      bool floating = file.contains(name("gradient", inputs.size()));
       inputs.push_back(floating ? variable(doubles(file[input], file.shape(input), device))
                                 : integers(file.integers(input), file.shape(input), device));
     }
