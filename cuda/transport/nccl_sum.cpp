@@ -99,9 +99,8 @@ class NcclSum : public NcclRequest {
     const char* verb = offer.what == Joint::all_reduce       ? " sums up "
                        : offer.what == Joint::reduce_scatter ? " sums up by chunks "
                                                              : " gathers ";
-    return autograd::text("rank ", rank, verb, offer.count, " values of ",
-                          offer.dtype == DType::f32 ? "f32" : "bf16", " on channel ",
-                          message_.channel);
+    return autograd::text("rank ", rank, verb, offer.count, " values of ", offer.dtype,
+                          " on channel ", message_.channel);
   }
 
   /// Only the first member runs it.

@@ -10,21 +10,6 @@ namespace {
 
 constexpr int connecting = asking - 1;  // a channel; no plan has so many groups
 
-/// A block of the device that is written to, for as long as this lives.
-struct Scratch {
-  Scratch(CudaBackend& backend, std::int64_t bytes)
-      : backend(backend), bytes(bytes), data(backend.allocate(bytes)) {
-    PG_CUDA(cudaMemsetAsync(data, 0, static_cast<std::size_t>(bytes), backend.stream()));
-  }
-  ~Scratch() { backend.free(data, bytes); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-
-  CudaBackend& backend;
-  const std::int64_t bytes;
-  void* const data;
-};
-
 void check_sizes(const Message& message, int from, std::int64_t sent, int to,
                  std::int64_t expected) {
   PG_CHECK(sent == expected, "rank ", from, " sent ", sent, " bytes on channel ", message.channel,
@@ -179,8 +164,10 @@ void NcclTransport::prepare(const parallel::Connections& wanted) {
 void NcclTransport::connect(const std::vector<int>& ranks, bool sums) {
   if (ranks.size() < 2 || !connected_.emplace(ranks, sums).second) return;
   if (std::ranges::find(ranks, rank()) != ranks.end()) {
-    const Scratch number(backend(), sizeof(float));
-    const Message one{sums || rank() == ranks[1] ? ranks[0] : ranks[1], connecting, number.data,
+    auto free = [this](void* data) { backend().free(data, sizeof(float)); };
+    const std::unique_ptr<void, decltype(free)> number(backend().allocate(sizeof(float)), free);
+    backend().set_bytes(number.get(), 0, sizeof(float));
+    const Message one{sums || rank() == ranks[1] ? ranks[0] : ranks[1], connecting, number.get(),
                       sizeof(float)};
     const auto request =
         sums ? nccl_sum(*this, Joint::all_reduce, ranks, one, DType::f32, comm(ranks))
