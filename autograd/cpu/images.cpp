@@ -8,21 +8,12 @@
 
 namespace plangrad::autograd {
 
-namespace {
-
-/// Calls body(n) for each of the N * C planes of an image tensor.
-template <class Body>
-void for_planes(const Tensor& x, std::int64_t work, Body&& body) {
-  cpu::parallel_each(x.size(0) * x.size(1), work, body);
-}
-
-}  // namespace
-
 void CpuBackend::max_pool2d(In x, Window window, Out y, Out index) {
   const SlidingPlanes p(x, y, window);
   const int outputs = p.out_height * p.out_width;
+  const std::int64_t planes = x.size(0) * x.size(1), area = window.height * window.width;
   dispatch(x.dtype(), [&]<class T>() {
-    for_planes(x, std::int64_t{outputs} * window.height * window.width, [&](std::int64_t plane) {
+    cpu::parallel_each(planes, outputs * area, [&](std::int64_t plane) {
       const T* in = x.data<T>() + plane * p.height * p.width;
       for (int o = 0; o < outputs; ++o) {
         const int best = p.place_of_max(o, [in](int at) { return Compute<T>(in[at]); });
@@ -36,7 +27,7 @@ void CpuBackend::max_pool2d(In x, Window window, Out y, Out index) {
 void CpuBackend::max_pool2d_backward(In dy, In index, Out dx) {
   const std::int64_t size = dx.size(2) * dx.size(3), outputs = dy.size(2) * dy.size(3);
   dispatch(dx.dtype(), [&]<class T>() {
-    for_planes(dx, size, [&](std::int64_t plane) {
+    cpu::parallel_each(dx.size(0) * dx.size(1), size, [&](std::int64_t plane) {
       std::vector<Compute<T>> sum(size);  // windows may overlap
       const T* d = dy.data<T>() + plane * outputs;
       const std::int32_t* at = index.data<std::int32_t>() + plane * outputs;
