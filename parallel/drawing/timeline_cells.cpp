@@ -178,12 +178,6 @@ std::string fault_mark(const Fault& fault, const TimelineGrid& grid) {
       top + grid.cell / 2 - 5, 10.0, 10.0, 10.0, 10.0, 10.0);
 }
 
-bool messages_take_time(const Timeline& timeline) {
-  return std::ranges::any_of(timeline.records, [](const Record& record) {
-    return travels(record.instruction) && record.end > record.start;
-  });
-}
-
 std::string stage_mark(const std::vector<int>& stages_of_rank, int stage, double from, double wide,
                        double bottom) {
   const auto count = static_cast<double>(stages_of_rank.size());

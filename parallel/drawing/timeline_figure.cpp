@@ -25,7 +25,9 @@ class TimelineFigure {
         critical_(timeline.records.size(), false),
         labels_of_(timeline, layout),
         stages_(computed_stages(timeline)),
-        lines_alone_(!messages_take_time(timeline)) {
+        lines_alone_(std::ranges::none_of(timeline.records, [](const Record& record) {
+          return travels(record.instruction) && record.end > record.start;
+        })) {
     for (int record : layout.shown.path) critical_.at(record) = true;
     grid_ = {layout.pixels_per_second,
              left_margin(layout.ranks),
@@ -224,7 +226,7 @@ class TimelineFigure {
   std::vector<bool> repeated_, critical_;
   CellLabels labels_of_;
   std::vector<std::vector<int>> stages_;  // by rank
-  bool lines_alone_;                      // messages between two ranks have no strips
+  bool lines_alone_;                      // messages between two ranks take no time
   TimelineGrid grid_;
   double bottom_ = 0, height_ = 0, cell_ = 0;
   Legend legend_;

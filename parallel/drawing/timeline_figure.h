@@ -56,8 +56,6 @@ std::string fault_mark(const Fault& fault, const TimelineGrid& grid);
 /// rank has one stage.
 std::string stage_mark(const std::vector<int>& stages_of_rank, int stage, double from, double wide,
                        double bottom);
-/// Whether messages between two ranks have a length, and so a lane; else lines alone show them.
-bool messages_take_time(const Timeline& timeline);
 
 // ---- what a figure says about a timeline ----
 
