@@ -72,31 +72,6 @@ GptConfig parse_config(const json& config) {
   return result;
 }
 
-}  // namespace
-
-std::string other_weights(const fs::path& folder) {
-  std::map<std::string, std::string> remedies{
-      {".gguf", "use the model that it was converted from"},
-      {".safetensors", "if it holds all weights of the model, rename it"}};
-  for (const char* kind : {".bin", ".pt", ".pth", ".h5", ".msgpack"})
-    remedies[kind] =
-        "load it in Python with transformers, and write it anew with save_pretrained(NEW_FOLDER)";
-  std::string words;
-  std::error_code no_folder;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, no_folder)) {
-    const std::string name = entry.path().filename().string();
-    if (name == "adapter_model.safetensors")
-      return name +
-             ", which changes another model (LoRA): merge it into that one with "
-             "merge_and_unload() of the package peft";
-    const auto found = remedies.find(entry.path().extension().string());
-    if (found != remedies.end()) words = name + ": " + found->second;
-  }
-  return words;
-}
-
-namespace {
-
 /// The files of a folder's weights: model.safetensors, or the parts that its index names.
 std::vector<fs::path> weight_files(const fs::path& folder) {
   const fs::path whole = folder / "model.safetensors";
@@ -224,6 +199,27 @@ void check_names(const std::string& path, const GptConfig& config, Weights found
 }
 
 }  // namespace
+
+std::string other_weights(const fs::path& folder) {
+  std::map<std::string, std::string> remedies{
+      {".gguf", "use the model that it was converted from"},
+      {".safetensors", "if it holds all weights of the model, rename it"}};
+  for (const char* kind : {".bin", ".pt", ".pth", ".h5", ".msgpack"})
+    remedies[kind] =
+        "load it in Python with transformers, and write it anew with save_pretrained(NEW_FOLDER)";
+  std::string words;
+  std::error_code no_folder;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, no_folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name == "adapter_model.safetensors")
+      return name +
+             ", which changes another model (LoRA): merge it into that one with "
+             "merge_and_unload() of the package peft";
+    const auto found = remedies.find(entry.path().extension().string());
+    if (found != remedies.end()) words = name + ": " + found->second;
+  }
+  return words;
+}
 
 GptConfig read_gpt_config(const fs::path& folder) {
   const fs::path path = folder / "config.json";
