@@ -3,7 +3,6 @@
 #include "nn/checkpoint/checkpoint.h"
 
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "autograd/backend.h"
