@@ -15,10 +15,6 @@ namespace plangrad::nn {
 
 namespace {
 
-struct Close {
-  void operator()(gzFile file) const { gzclose(file); }
-};
-
 /// A file that is unpacked while it is read if it is compressed: zlib reads plain files, too.
 class Unpacked {
  public:
@@ -40,7 +36,7 @@ class Unpacked {
 
  private:
   const std::filesystem::path& path_;
-  std::unique_ptr<gzFile_s, Close> file_;
+  std::unique_ptr<gzFile_s, decltype(&gzclose)> file_{nullptr, gzclose};
 };
 
 std::int64_t big_endian(const std::vector<std::uint8_t>& bytes, std::size_t at) {
