@@ -20,10 +20,6 @@ constexpr Instruction computation_kinds[] = {{.op = Op::forward},
                                              {.op = Op::backward, .what = Value::input_part},
                                              {.op = Op::backward, .what = Value::weight_part}};
 
-bool is_alike(const Instruction& a, const Instruction& b) {
-  return a.op == b.op && a.what == b.what;
-}
-
 /// Writes items from left to right, and begins a new line when one is full.
 class LegendWriter {
  public:
@@ -63,7 +59,8 @@ class LegendWriter {
 void add_kind(LegendWriter& out, Instruction kind, const Timeline& timeline, bool versions_differ) {
   std::set<int> versions;
   for (const Record& record : timeline.records)
-    if (is_alike(kind, record.instruction)) versions.insert(record.instruction.version);
+    if (const Instruction& x = record.instruction; x.op == kind.op && x.what == kind.what)
+      versions.insert(x.version);
   if (versions.empty()) return;
   const std::string name = computation_kind(kind);
   const std::string words = versions_differ ? name + " on version" : name;
