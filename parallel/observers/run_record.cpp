@@ -55,9 +55,6 @@ MeasuredRank RunRecord::carry_out(SessionRank& rank, const Nothing&) {
   return {rank.peaks().found(), cores_here()};
 }
 
-/// Asks all ranks for their peaks and cores.
-void RunRecord::measure(Lead& lead) { ranks_ = ask(lead); }
-
 void RunRecord::ready(Lead& lead) {
   date_ = date_now();
   steps_ = lead.first();
@@ -66,7 +63,7 @@ void RunRecord::ready(Lead& lead) {
     all.insert(all.end(), events_.begin(), events_.end());  // what other observers told so far
     events_ = std::move(all);
   }
-  measure(lead);
+  ranks_ = ask(lead);
 }
 
 void RunRecord::heard(Lead& lead, const Heard& heard) {
@@ -93,7 +90,7 @@ void RunRecord::plan_ended(Lead& lead, const PlanEnd& plan) {
       recordings_.pop_back();
     recordings_.push_back({*plan.recorded, std::nullopt});
   }
-  if (plan.saves) measure(lead);
+  if (plan.saves) ranks_ = ask(lead);
   if (!plan.saves && (!plan.recorded || lead.records())) return;
   const AtWork reporting(lead.engine().transport(), Work::reporting);  // facts are worked out now
   write(lead);
@@ -101,7 +98,7 @@ void RunRecord::plan_ended(Lead& lead, const PlanEnd& plan) {
 
 void RunRecord::ended(Lead& lead) {
   if (lead.steps() == lead.first()) return;
-  measure(lead);
+  ranks_ = ask(lead);
   const AtWork reporting(lead.engine().transport(), Work::reporting);
   write(lead, /*last*/ true);
 }

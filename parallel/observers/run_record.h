@@ -60,7 +60,6 @@ class RunRecord : public AskingObserver<Nothing, MeasuredRank> {
 
  private:
   MeasuredRank carry_out(SessionRank& rank, const Nothing&) override;
-  void measure(Lead& lead);
   void write(Lead& lead, bool last = false);
   void write_end(Lead& lead);
   nlohmann::json summary(Lead& lead);
@@ -69,8 +68,8 @@ class RunRecord : public AskingObserver<Nothing, MeasuredRank> {
   const RunLog& log_;
   const RecordSettings settings_;
   std::string date_;
-  int steps_ = 0;  // updates of the run so far
-  std::vector<MeasuredRank> ranks_;
+  int steps_ = 0;                    // updates of the run so far
+  std::vector<MeasuredRank> ranks_;  // as asked last
   std::map<std::pair<int, std::string>, std::int64_t> bytes_sent_;
   double busy_ = 0;                     // seconds that all ranks together computed and stepped
   std::map<std::string, int> drained_;  // by why
