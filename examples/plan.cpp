@@ -75,7 +75,7 @@ void show_plan(const PlanRequest& request, const Plan& plan) {
 
 /// Prints the whole plan of rows of computations.
 void lower_rows(const PlanRequest&, const Plan& rows) {
-  std::cout << print(verify(completed(rows)).plan());
+  std::cout << print(verify(plan_of_rows(rows)).plan());
 }
 
 /// The time of a plan and, if its model is named, the memory that ranks need.

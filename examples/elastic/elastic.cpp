@@ -92,7 +92,7 @@ int microbatches_for(int width, const parallel::Layout& before, int batch) {
 std::vector<parallel::PlanSpec> layouts_for(int ranks, const json& flags) {
   std::vector<parallel::PlanSpec> found;
   const parallel::PlanSpec whole = saved_spec(flags);
-  parallel::Layout own = settled(whole.behaviour(), whole.layout);
+  parallel::Layout own = with_defaults(whole.behaviour(), whole.layout);
   if (whole.cyclic()) own.chunks = 1;  // stages come and go with ranks
   auto add = [&](int depth, int width) {
     parallel::PlanSpec request = whole;

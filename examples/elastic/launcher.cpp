@@ -43,7 +43,7 @@ void note_signal(int number) {
 /// The number of ranks that a layout's plan has; 0: its schedule can't have such a layout.
 int ranks_of(const parallel::PlanSpec& request) try {
   const ScheduleFlags flags{request};
-  return flags.behaviour().ranks(settled(flags.behaviour(), flags.found()));
+  return flags.behaviour().ranks(with_defaults(flags.behaviour(), flags.found()));
 } catch (const std::exception&) {
   return 0;
 }

@@ -67,7 +67,7 @@ class ChecksumsOfRank {
       runner.read_as(form.read());
       checksums_.push_back({stage, "weights", checksum_of(weights)});
       if (lends) {
-        lends = !form.prunes();
+        lends = !form.has_index();
         pass(next, true, flag_of(lends));
       }
       if (lends) pass(next, true, weights);

@@ -81,9 +81,9 @@ parallel::Layout ScheduleFlags::found() const {
 
 std::string ScheduleFlags::note(bool clip) const {
   if (!behaviour().note) return "";
-  parallel::Layout settled = parallel::settled(behaviour(), found());
-  settled.clip = clip;
-  return behaviour().note(settled);
+  parallel::Layout layout = parallel::with_defaults(behaviour(), found());
+  layout.clip = clip;
+  return behaviour().note(layout);
 }
 
 double ScheduleFlags::smallest_share(std::int64_t batch, int ranks) const {
@@ -105,7 +105,7 @@ void ScheduleFlags::check_cyclic() const {
 /// ranks become replicas.
 int ScheduleFlags::stages_on(int ranks) const {
   if (!cyclic()) {
-    const parallel::Layout asked = settled(behaviour(), found());
+    const parallel::Layout asked = with_defaults(behaviour(), found());
     const bool is_usual = asked.placement == parallel::Placement::straight;
     return is_usual ? 0 : ranks / asked.width * asked.chunks / asked.copies();
   }
@@ -125,7 +125,7 @@ void ScheduleFlags::fit(int ranks) {
   if (!gives("stages") && ranks > 0)
     if (const int stages = stages_on(ranks)) set("stages", layout.stages, stages);
   auto needed = [this] {
-    parallel::Layout plain = settled(behaviour(), found());
+    parallel::Layout plain = with_defaults(behaviour(), found());
     plain.zero = 0;  // ZeRO shards what ranks hold, and does not change their number
     parallel::check_layout(behaviour(), plain);
     return behaviour().ranks(plain);

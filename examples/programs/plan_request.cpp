@@ -36,7 +36,7 @@ namespace {
 /// About how many cells a plan has, or as many as take as long: a forward brings 8, a sum over
 /// replicas a message from each to each, and lowering looks at each rank at each moment.
 double cells_of(const Schedule& schedule, const Layout& asked) {
-  const Layout layout = settled(schedule, asked);
+  const Layout layout = with_defaults(schedule, asked);
   const double stages = 1.0 * layout.stages * layout.copies(), depth = stages / layout.chunks;
   const double width = layout.width, forwards = width * layout.microbatches * layout.stages;
   const double looks = schedule.has_order ? width * depth * depth / 4 : forwards * width * depth;

@@ -56,7 +56,7 @@ class StateForm {
   /// places of these elements, ascending. No parameters if nothing is pruned.
   const ParameterList& pruned() const { return pruned_; }
   const Tensor& index() const { return index_; }
-  bool prunes() const { return pruned_.size() > 0; }
+  bool has_index() const { return pruned_.size() > 0; }
 
  protected:
   StateForm(const ParameterList& parameters, const ParameterList& stored)

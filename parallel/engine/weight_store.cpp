@@ -62,8 +62,8 @@ void StageBuffers::release(int version) {
 GradientSum& StageBuffers::begun_sum(int version) {
   if (auto found = sums_.find(version); found != sums_.end()) return found->second;
   const Tensor flat = new_sum();
-  if (form_->prunes()) flat.backend().fill(0, flat);
-  const GradientSum sum = form_->prunes() ? GradientSum(flat) : GradientSum(flat, parameters());
+  if (form_->has_index()) flat.backend().fill(0, flat);
+  const GradientSum sum = form_->has_index() ? GradientSum(flat) : GradientSum(flat, parameters());
   return sums_.emplace(version, sum).first->second;
 }
 
@@ -83,10 +83,10 @@ WeightStore::WeightStore(const Training& training, StateFormPtr form, int versio
                          const DevicePtr& device, const Shard& shard)
     : StageBuffers(training, std::move(form), device), shard_(shard) {
   find_shard(training);
-  const Category category = form_->prunes() ? Category::workspace : Category::weights;
+  const Category category = form_->has_index() ? Category::workspace : Category::weights;
   Tensor first = flat(category, dtype_, form_->parameters().numel());
   training.fill(form_->parameters(), first);
-  if (form_->prunes()) {
+  if (form_->has_index()) {
     Tensor stored = flat(Category::weights, dtype_, parameters().numel());
     form_->compress(first, stored);
     first = stored;

@@ -107,7 +107,7 @@ class StageBuffers {
   }
   /// Tells a kernel where it may add a gradient of the parameter; undefined if only add() can.
   SumPlace place(int version, const Parameter& parameter) {
-    if (!device_->backend().adds_whole_sums() || form_->prunes()) return {};
+    if (!device_->backend().adds_whole_sums() || form_->has_index()) return {};
     GradientSum& sum = begun_sum(version);
     return {sum.flat().window(parameter.offset, parameter.shape), sum.begun(parameter)};
   }

@@ -18,7 +18,7 @@ namespace plangrad::parallel {
 /// A plan that a search may choose: replicas of a pipeline, or of a whole model.
 struct Candidate {
   std::string schedule;
-  Layout layout;     ///< settled; `steps` and `cuts` have no effect
+  Layout layout;     ///< with defaults; `steps` and `cuts` have no effect
   int examples = 1;  ///< of a microbatch
   Packing packing = Packing::stages;
   bool by_seconds = false;  ///< cut by predicted seconds; else by FLOPs, as training does

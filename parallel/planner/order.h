@@ -95,7 +95,7 @@ std::vector<double> most_kept(const OrderTask& task, const Plan& plan);
 // ---- the search (order_search.cpp) ----
 
 struct FoundOrder {
-  Plan rows;               ///< computations alone: completed() makes a plan of them
+  Plan rows;               ///< computations alone: plan_of_rows() makes a plan of them
   double seconds = 0;      ///< of the plan, simulated
   double bound = 0;        ///< no order takes less
   std::size_t states = 0;  ///< parts of orders that were looked at

@@ -202,7 +202,7 @@ FoundOrder search_order(const OrderTask& task, int width, const OrderProgress& p
   const OrderGraph graph(task);
   FoundOrder best{{}, PartialOrder::never, least_seconds(graph)};
   auto take = [&](Plan rows) {
-    const double seconds = simulate(verify(completed(rows)), task.costs).makespan();
+    const double seconds = simulate(verify(plan_of_rows(rows)), task.costs).makespan();
     if (seconds < best.seconds) best.seconds = seconds, best.rows = std::move(rows);
   };
   std::vector<int> as_1f1b;

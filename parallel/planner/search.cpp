@@ -114,7 +114,7 @@ std::vector<Candidate> candidates(Evaluation& evaluation, int layers, int device
     const int whole = schedule->chunks == 0 ? 1 : devices;  // the most ranks of a replica
     for (const int chunks : chunk_counts(*schedule, layers))
       for (int depth = schedule->chunks == 0 ? 1 : 2; depth <= whole; ++depth) {
-        Layout layout = settled(*schedule, {.chunks = chunks});
+        Layout layout = with_defaults(*schedule, {.chunks = chunks});
         layout.stages = depth * chunks / layout.copies();
         if (layout.stages > layers) break;
         add_batches(evaluation, {schedule->name, layout}, devices / depth, batch, space, all);

@@ -100,7 +100,7 @@ void check_zero(const Schedule& schedule, const Layout& layout) {
 
 /// Checks that stages divide among the ranks of a replica, in a way that the schedule has.
 void check_places(const Schedule& schedule, const Layout& layout) {
-  const Layout own = settled(schedule, {.stages = layout.stages});
+  const Layout own = with_defaults(schedule, {.stages = layout.stages});
   const int held = layout.chunks, stages = layout.stages * layout.copies();
   PG_CHECK(held > 0 && (held == own.chunks || schedule.has(chunks_field)), "--chunks ", held,
            ": the schedule ", schedule.name, " has ", own.chunks,
@@ -147,14 +147,14 @@ void check_passes(const Plan& plan) {
 
 int pipeline_ranks(const Layout& layout) { return layout.width * layout.depth(); }
 
-Layout settled(const Schedule& schedule, Layout layout) {
+Layout with_defaults(const Schedule& schedule, Layout layout) {
   if (layout.chunks == 0) layout.chunks = schedule.chunks > 0 ? schedule.chunks : layout.stages;
   if (!layout.placement) layout.placement = schedule.placement;
   return layout;
 }
 
 void check_layout(const Schedule& schedule, const Layout& asked) {
-  const Layout layout = settled(schedule, asked);
+  const Layout layout = with_defaults(schedule, asked);
   check_sizes(layout);
   check_cuts(layout.cuts, layout.stages);
   check_zero(schedule, layout);
@@ -167,7 +167,7 @@ void check_layout(const Schedule& schedule, const Layout& asked) {
 Plan make_plan(const std::string& name, const Layout& asked) {
   const Schedule& schedule = find_schedule(name);
   check_layout(schedule, asked);
-  const Layout layout = settled(schedule, asked);
+  const Layout layout = with_defaults(schedule, asked);
   Plan plan = schedule.make(layout);
   if (layout.recompute) add_recomputation(plan);
   plan = lower(std::move(plan), schedule.sum_path ? schedule.sum_path(layout) : SumPath::group);
@@ -177,7 +177,7 @@ Plan make_plan(const std::string& name, const Layout& asked) {
   return plan;
 }
 
-Plan completed(Plan plan) {
+Plan plan_of_rows(Plan plan) {
   PG_CHECK(!plan.is_endless(), "a plan with a period has messages; lower the rows of one length");
   bool has_steps = false;
   for (const Row& row : plan.rows)

@@ -46,7 +46,7 @@ Plan later_plan(Plan plan, int steps);
 /// Completes rows of computations to a plan: adds updates, unless there are some, and messages.
 /// throws: Error if there are messages already, computations are missing, or they wait for each
 ///         other; PlanError if a cell makes no sense. It checks no other rule: verify() does
-Plan completed(Plan computations);
+Plan plan_of_rows(Plan computations);
 
 // ---- the schedules: each is a file, and a line of the register in schedule.cpp ----
 struct PlanSpec;
@@ -90,7 +90,7 @@ const Schedule& find_schedule(const std::string& name);
 /// throws: Error if the schedule can't have such a layout
 void check_layout(const Schedule& schedule, const Layout& layout);
 /// The layout with the schedule's own choices where none were made.
-Layout settled(const Schedule& schedule, Layout layout);
+Layout with_defaults(const Schedule& schedule, Layout layout);
 
 // ---- building blocks of schedules ----
 /// A plan with a header and `ranks` empty rows; `keep` versions of each stage outlive it.

@@ -167,7 +167,7 @@ std::vector<StagePart> parts_of(WeightStore& store, int stage, const Plan& plan)
   if (store.remembered().defined())
     add("early", store.parameters(), {{early_name, store.remembered()}}, store.shard().zero == 3);
   const StateForm& form = store.form();
-  if (form.prunes()) add("index", form.pruned(), {{index_name, form.index()}}, false);
+  if (form.has_index()) add("index", form.pruned(), {{index_name, form.index()}}, false);
   return parts;
 }
 
@@ -207,7 +207,7 @@ void read_state(const Checkpoint& checkpoint, Engine& engine) {
         load(one, values);
         form.compress(p, values, stored);
       };
-      if (form.prunes())
+      if (form.has_index())
         std::for_each(form.parameters().begin(), form.parameters().end(), load_one);
       else
         load(form.parameters(), stored);

@@ -58,7 +58,7 @@ TEST_CASE("flags that runs saved are read back, and saved as they were") {
     if (spec.cyclic()) layout.microbatches = layout.stages;
     spec.check_own_fields();
     check_layout(spec.behaviour(), layout);
-    CHECK(spec.behaviour().ranks(settled(spec.behaviour(), layout)) == run["ranks"]);
+    CHECK(spec.behaviour().ranks(with_defaults(spec.behaviour(), layout)) == run["ranks"]);
   }
 }
 

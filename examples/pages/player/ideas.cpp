@@ -167,7 +167,7 @@ std::optional<BubbleFormula> bubble_formula(const std::string& schedule, const L
   const Idea* idea = find_idea(schedule);
   if (!idea || !idea->bubble || asked.recompute) return std::nullopt;
   const Schedule& found = find_schedule(schedule);
-  const Layout layout = settled(found, asked);
+  const Layout layout = with_defaults(found, asked);
   if (layout.depth() < 1) return std::nullopt;  // more chunks than stages: there is no such plan
   return idea->bubble(found, layout);
 }

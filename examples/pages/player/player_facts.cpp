@@ -140,7 +140,7 @@ void add_idea(const PlayerRequest& request, Json& out) {
   out["formula"] = nullptr;
   if (request.schedule.empty()) return;
   const Schedule& schedule = find_schedule(request.schedule);
-  out["note"] = schedule.note ? schedule.note(settled(schedule, request.layout)) : "";
+  out["note"] = schedule.note ? schedule.note(with_defaults(schedule, request.layout)) : "";
   if (request.endless) return;
   if (const auto formula = bubble_formula(request.schedule, request.layout))
     out["formula"] = {{"letters", formula->letters},

@@ -89,7 +89,7 @@ auto trained(const OrderTask& task, const Plan& rows, bool on_one_rank) {
   training.clip = 0;
   training.learning_rate = {1e-2, 1e-3, 2, 5};
   SmallBatches batches(config);
-  const Plan plan = completed(rows);
+  const Plan plan = plan_of_rows(rows);
   const Layout whole{
       .stages = task.stages(), .microbatches = task.microbatches, .steps = 2, .chunks = 0};
   const Outcome outcome =
@@ -110,7 +110,7 @@ TEST_CASE("order: rules of schedules list their rows", "[order]") {
       OrderTask task{
           .place = one_each(ranks), .microbatches = microbatches, .costs = costs_of(1, backward)};
       auto listed = [&](const char* letters, const std::vector<int>& ahead) {
-        return completed(list_order(task, letters, ahead));
+        return plan_of_rows(list_order(task, letters, ahead));
       };
       CHECK(print(listed("BF", as_1f1b(ranks))) == print(make_plan("1f1b", layout)));
       CHECK(print(listed("FB", {})) == print(make_plan("gpipe", layout)));
@@ -134,7 +134,7 @@ TEST_CASE("order: what is listed ends and keeps no more than it may", "[order]")
           list_order(task, letters, i % 2 ? std::vector<int>{1 + i % 3} : one_each(0));
       const std::vector<double> kept = most_kept(task, rows);
       for (int rank = 0; rank < task.ranks(); ++rank) CHECK(kept[rank] <= task.most_of(rank));
-      CHECK(search_order(task, 1).bound <= seconds(completed(rows), task.costs) * (1 + 1e-9));
+      CHECK(search_order(task, 1).bound <= seconds(plan_of_rows(rows), task.costs) * (1 + 1e-9));
     }
   }
 }

@@ -242,7 +242,7 @@ TEST_CASE("search: the bars of PipeDream-2BW's figure 12, of which two are fitte
           gpt({.layers = 24, .heads = 16, .width = 2048, .context = 512, .vocabulary = 51200});
     Evaluation evaluation(model, known_machine("v100-aws"), {.dtype = DType::bf16});
     for (int i = 0; i < 5; ++i) {
-      Candidate plan{"2bw", settled(find_schedule("2bw"), {}), 1 << i};
+      Candidate plan{"2bw", with_defaults(find_schedule("2bw"), {}), 1 << i};
       plan.layout.stages = 8, plan.layout.microbatches = 64, plan.layout.recompute = true;
       const double rate = 64 * plan.examples / evaluation.simulated(plan).seconds;
       CAPTURE(large, plan.examples);

@@ -54,7 +54,7 @@ TEST_CASE("placements: every schedule's plan holds the stages that its layout sa
   for (const auto& [name, schedule] : ordinary_schedules())
     for (int width : {1, 2}) {
       const Layout asked{.stages = 4, .width = width, .microbatches = 4, .tied = true};
-      const Layout layout = settled(*schedule, asked);
+      const Layout layout = with_defaults(*schedule, asked);
       std::vector<Ints> expected;
       for (int replica = 0; replica < width; ++replica)
         for (Ints stages : stages_by_rank(layout)) {

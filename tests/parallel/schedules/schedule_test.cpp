@@ -56,7 +56,7 @@ TEST_CASE("schedules: each knows the ranks of its plans", "[schedule]") {
           if (schedule->cyclic) layout.width = layout.microbatches = 1;
           if (!takes(*schedule, layout)) continue;
           CAPTURE(schedule->name, name, stages, width);
-          const Layout found = settled(*schedule, layout);
+          const Layout found = with_defaults(*schedule, layout);
           CHECK(make_plan(schedule->name, layout).ranks() == schedule->ranks(found));
         }
 }

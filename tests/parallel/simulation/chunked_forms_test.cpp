@@ -36,7 +36,7 @@ double makespan(const std::string& schedule, Layout layout, const Parts& parts, 
 
 /// What a rank computes in an update.
 double work(const std::string& schedule, const Layout& asked, const Parts& parts) {
-  const Layout layout = settled(find_schedule(schedule), asked);
+  const Layout layout = with_defaults(find_schedule(schedule), asked);
   return layout.chunks * layout.microbatches * (parts.f + parts.i + parts.w) / layout.copies();
 }
 

@@ -59,9 +59,9 @@ TEST_CASE("known bugs: ranks without layers", "[verify]") {
                 "rank 0 sends no such message");
   // Three stages on two ranks: one has two of them, the other a hole.
   check_trains(
-      completed(parse("stages 3 per_step 2 steps 1\n"
-                      "0F0v0 0F1v0 2F0v0 2B0v0 2F1v0 2B1v0 0B0v0 0B1v0\n"
-                      "1F0v0 1F1v0 1B0v0 1B1v0\n")));
+      plan_of_rows(parse("stages 3 per_step 2 steps 1\n"
+                         "0F0v0 0F1v0 2F0v0 2B0v0 2F1v0 2B1v0 0B0v0 0B1v0\n"
+                         "1F0v0 1F1v0 1B0v0 1B1v0\n")));
   CHECK_THROWS_WITH(Training(gpt(small_gpt()), 7), Contains("6 layers can't be cut into 7 stages"));
 }
 
