@@ -2,7 +2,6 @@
 // sparse products compare with it.
 #pragma once
 
-#include <cstring>
 #include <vector>
 
 #include "sparse/samo.h"

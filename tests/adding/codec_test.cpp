@@ -1,7 +1,6 @@
 // A codec of this program: its messages, and runs that use it.
 // Not here: the codec (codec.cpp). Chapter 14.
 #include "autograd/cpu/cpu_backend.h"
-#include "tests/adding/added.h"
 #include "tests/catch.h"
 #include "tests/guarded_device.h"
 #include "tests/numbers.h"

@@ -1,7 +1,6 @@
 // Chapter 00's page of the plan language: its table is written from the table of operations, and it
 // names each entry that a plan's header can have. Not here: parsing.
 // Chapter 00.
-#include <algorithm>
 #include <filesystem>
 #include <sstream>
 
@@ -49,7 +48,6 @@ std::string makes_of(const Plan& plan, const Instruction& x) {
 }
 
 std::string chapter() {
-  namespace fs = std::filesystem;
   return plangrad::nn::read_file(plangrad::tests::clone_path("tutorials/00-map.md"));
 }
 

@@ -2,7 +2,6 @@
 // Not here: the schedule (schedule.cpp). Chapter 14.
 #include <ranges>
 
-#include "autograd/cpu/cpu_backend.h"
 #include "parallel/lowering/lower.h"
 #include "parallel/simulation/simulate.h"
 #include "tests/adding/added.h"

@@ -1,6 +1,5 @@
 // A transport of this program: the suite that every transport passes, and a run over it.
 // Not here: the transport (transport.cpp). Chapter 14.
-#include <algorithm>
 
 #include "parallel/transports/launch.h"
 #include "tests/adding/added.h"

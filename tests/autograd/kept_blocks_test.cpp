@@ -2,7 +2,6 @@
 #include "autograd/cpu/cpu_backend.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 #include <vector>
 

@@ -1,7 +1,6 @@
 // Shapes: sizes, negative axes, broadcasting.
 #include "autograd/shape.h"
 
-#include "autograd/error.h"
 #include "tests/catch.h"
 
 using namespace plangrad::autograd;

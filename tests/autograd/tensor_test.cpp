@@ -2,8 +2,6 @@
 #include "autograd/tensor.h"
 
 #include <bit>
-#include <cmath>
-#include <limits>
 
 #include "autograd/backend.h"
 #include "autograd/cpu/cpu_backend.h"

@@ -12,7 +12,6 @@
 #include "tests/cuda/machine.h"
 #include "tests/numbers.h"
 #include "tests/parallel/support/grid.h"
-#include "tests/parallel/support/plan_cases.h"
 #include "tests/sanitized.h"
 
 using namespace plangrad::tests;

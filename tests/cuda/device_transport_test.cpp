@@ -2,7 +2,6 @@
 // only if kernels and messages are ordered.
 // Not here: the transports of host memory below them (tests/parallel). Chapter 04.
 #include <optional>
-#include <thread>
 
 #include "autograd/ops.h"
 #include "cuda/transport/staged_transport.h"

@@ -1,5 +1,4 @@
 // A forgotten barrier makes a result wrong in some order of threads; each test forgets one.
-#include <cmath>
 #include <numeric>
 
 #include "cuda/launch/device.h"

@@ -1,7 +1,6 @@
 // Asynchronous copies and matrix instructions: the layouts that PTX gives.
 #include <cuda_bf16.h>
 
-#include <cmath>
 #include <cstring>
 
 #include "cuda/launch/device.h"

@@ -4,7 +4,6 @@
 
 #include "nn/checkpoint/file.h"
 #include "tests/examples/runs.h"
-#include "tests/folders.h"
 
 using namespace plangrad::tests;
 namespace fs = std::filesystem;

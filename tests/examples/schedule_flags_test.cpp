@@ -1,6 +1,5 @@
 // Flags of cyclic schedules and of ZeRO, in training programs and in plan: what is found when they
 // are left out, and what they refuse. Not here: what such plans compute (tests/parallel/).
-#include <algorithm>
 
 #include "nn/checkpoint/file.h"
 #include "tests/examples/plan_program.h"

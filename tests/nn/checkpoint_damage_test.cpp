@@ -3,13 +3,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
 #include <thread>
-#include <tuple>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "nn/checkpoint/checkpoint.h"

@@ -2,7 +2,6 @@
 // leaves the one before it; damage has its message.
 #include "nn/checkpoint/checkpoint.h"
 
-#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "autograd/error.h"
 #include "tests/catch.h"
 
 using namespace plangrad::nn;

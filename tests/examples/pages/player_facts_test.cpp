@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <tuple>
 
 #include "examples/pages/plan_facts.h"

@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "autograd/error.h"
 #include "examples/pages/page_text.h"
 #include "examples/pages/player/player_facts.h"
 #include "examples/pages/report_page.h"

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "autograd/error.h"
 #include "autograd/random.h"
 #include "tests/catch.h"
 

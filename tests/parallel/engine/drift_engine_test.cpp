@@ -1,6 +1,5 @@
 // What a backward of a plan with drift reads on the engine: the weights that it names, all of them.
 // Not here: what such plans learn (schedules/drift_rule_test).
-#include <string_view>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "tests/catch.h"

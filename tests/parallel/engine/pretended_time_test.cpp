@@ -2,7 +2,6 @@
 // times that can't be shorter than the simulator's. Not here: flags (tests/examples/). Chapter 06.
 
 #include <atomic>
-#include <mutex>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "parallel/engine/pretended.h"

@@ -2,8 +2,6 @@
 // Not here: saves of runs (tests/examples/runs_test.cpp).
 #include "parallel/session/saving.h"
 
-#include <sstream>
-
 #include "nn/checkpoint/file.h"
 #include "tests/catch.h"
 #include "tests/temporary_folder.h"

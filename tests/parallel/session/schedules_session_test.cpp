@@ -1,7 +1,6 @@
 // Sessions of interleaved, breadth-first, zero-bubble, two-way and drifting schedules: stopped or
 // interrupted they go on, as they were and in other layouts, to the bits of a run that was not.
 // Not here: a signal that interrupts a program (tests/examples/ranks_test).
-#include <map>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "nn/checkpoint/checkpoint.h"

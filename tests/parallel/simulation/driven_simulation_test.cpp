@@ -1,7 +1,5 @@
 // Message-driven plans in the simulator: a rank takes what has come, by the simulated clock.
 // Not here: the engine, which does so by its own (driven_test.cpp).
-#include <algorithm>
-#include <cmath>
 #include <map>
 #include <optional>
 

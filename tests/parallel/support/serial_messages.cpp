@@ -1,7 +1,6 @@
 // Messages between two ranks: lists of handles. A receive posts; whoever needs the value
 // waits for it.
 // Chapter 04.
-#include <algorithm>
 
 #include "tests/parallel/support/serial.h"
 

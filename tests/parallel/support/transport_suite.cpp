@@ -2,7 +2,6 @@
 #include "tests/parallel/support/transport_suite.h"
 
 #include <algorithm>
-#include <numeric>
 #include <thread>
 #include <vector>
 

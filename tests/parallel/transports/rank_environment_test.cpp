@@ -3,7 +3,6 @@
 
 #include <map>
 
-#include "autograd/error.h"
 #include "tests/catch.h"
 
 using namespace plangrad::parallel;

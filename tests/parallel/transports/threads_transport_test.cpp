@@ -10,7 +10,6 @@
 
 using namespace plangrad::parallel;
 using namespace plangrad::tests;
-using plangrad::autograd::Error;
 
 namespace {
 
