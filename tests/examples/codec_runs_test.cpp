@@ -19,15 +19,7 @@ void check_resumed(const Runs& runs, const std::string& steps, const std::string
   runs.train("whole", {"--steps", steps});
   runs.train("parts", {"--steps", steps, "--stop-after", half});
   runs.resume("parts");
-  // Bytes are those of a plan, evenly divided among its updates, and stops change plans.
-  auto learnt = [&](const std::string& name) {
-    std::vector<json> lines = losses_of(runs.path(name));
-    for (json& line : lines) line.erase("bytes_sent");
-    return lines;
-  };
-  CHECK(learnt("whole") == learnt("parts"));
-  const bool same_weights = weights_of(runs.path("whole")) == weights_of(runs.path("parts"));
-  CHECK(same_weights);
+  runs.check_same("whole", "parts");
 }
 
 json last_step(const std::string& folder) {

@@ -173,7 +173,8 @@ void wait_for_steps(const std::string& folder, std::ptrdiff_t lines) {
 std::vector<nlohmann::json> losses_of(const std::string& folder) {
   std::vector<nlohmann::json> lines = metrics_of(folder);
   for (nlohmann::json& line : lines)
-    // An endless run shares out the bytes that it has heard of, which depends on when it hears.
+    // Bytes are those of a plan, evenly divided among its updates, and stops change plans. An
+    // endless run shares out the bytes that it has heard of, which depends on when it hears.
     for (const char* timed : {"seconds", "tokens_per_second", "images_per_second", "bytes_sent"})
       line.erase(timed);
   return lines;

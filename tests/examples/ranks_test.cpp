@@ -31,16 +31,9 @@ const std::vector<Split> splits{{"data", four_replicas},   {"gpipe", two_by_two}
                                 {"pipedream", two_by_two}, {"2bw", four_stages},
                                 {"2bw", two_by_two}};
 
-/// The lines of metrics.jsonl without what runs in different layouts don't share.
-std::vector<json> numbers_of(const std::string& folder) {
-  std::vector<json> lines = losses_of(folder);
-  for (json& line : lines) line.erase("bytes_sent");
-  return lines;
-}
-
 /// Checks that two runs took the same steps with about the same losses, here at 2 to 3.
 void check_close(const std::string& one, const std::string& two) {
-  const std::vector<json> a = numbers_of(one), b = numbers_of(two);
+  const std::vector<json> a = losses_of(one), b = losses_of(two);
   REQUIRE(a.size() == b.size());
   REQUIRE_FALSE(a.empty());
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -171,9 +164,9 @@ TEST_CASE("on four ranks a stopped run goes on to the bits of one that was not s
     Runs runs{model + split.flags() + Words{"--dropout", "0.2", "--evaluate-every", "2"}};
     runs.train("whole");
     runs.train("parts", {"--stop-after", "3"});
-    CHECK(numbers_of(runs.path("parts")).size() == 4);  // and the validation after step 2
+    CHECK(losses_of(runs.path("parts")).size() == 4);  // and the validation after step 2
     runs.resume("parts");
-    REQUIRE(numbers_of(runs.path("whole")).size() == 9);
+    REQUIRE(losses_of(runs.path("whole")).size() == 9);
     runs.check_same("whole", "parts");
   }
 }
@@ -184,8 +177,8 @@ TEST_CASE("schedules that flush give the numbers of one rank with the same micro
       {"data", {"--data-parallel", "2"}}, {"gpipe", two_by_two}, {"1f1b", two_by_two}};
   Runs runs{model + Words{"--untied"}};
   auto check_equal = [&](const std::string& one, const std::string& two) {
-    REQUIRE(numbers_of(runs.path(one)).size() == 7);
-    CHECK(numbers_of(runs.path(one)) == numbers_of(runs.path(two)));
+    REQUIRE(losses_of(runs.path(one)).size() == 7);
+    CHECK(losses_of(runs.path(one)) == losses_of(runs.path(two)));
   };
   runs.train("three", {"--microbatches", "3"});
   for (const Split& split : one_replica) {

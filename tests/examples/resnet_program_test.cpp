@@ -78,13 +78,6 @@ struct ImageRuns {
   }
 };
 
-/// The lines of metrics.jsonl without what runs in different layouts don't share.
-std::vector<json> numbers_of(const std::string& folder) {
-  std::vector<json> lines = losses_of(folder);
-  for (json& line : lines) line.erase("bytes_sent");
-  return lines;
-}
-
 /// What every seed learns the classes with; smaller or faster runs hang on the last bits.
 const Words steady{"--width", "4", "--batch", "16", "--learning-rate", "0.01", "--steps", "60"};
 const Words two_stages{"--schedule", "1f1b", "--stages", "2", "--microbatches", "2"};
@@ -140,8 +133,8 @@ TEST_CASE("train_resnet shows images per second and the accuracy while it runs")
 TEST_CASE("train_resnet gives the same numbers in stages, on replicas, and recomputed") {
   ImageRuns runs;
   auto check_equal = [&](const std::string& one, const std::string& two) {
-    REQUIRE(numbers_of(runs.path(one)).size() == 7);
-    CHECK(numbers_of(runs.path(one)) == numbers_of(runs.path(two)));
+    REQUIRE(losses_of(runs.path(one)).size() == 7);
+    CHECK(losses_of(runs.path(one)) == losses_of(runs.path(two)));
   };
   runs.train("one", {"--microbatches", "2"});
   runs.train("stages", two_stages);
@@ -231,16 +224,16 @@ TEST_CASE("train_resnet learns the same in every cyclic setting, its batch stati
     ImageRuns runs;
     const Words three{"--schedule", schedule, "--stages", "3", "--batch", "12"};
     runs.train("alone", three + Words{"--setting", "one-device"});
-    const std::vector<json> alone = numbers_of(runs.path("alone"));
+    const std::vector<json> alone = losses_of(runs.path("alone"));
     REQUIRE(alone.size() == 7);
     CHECK(alone.back()["validation_loss"].is_number());  // by running statistics
     for (const char* setting : {"data", "pipeline", "model", "zero"}) {
       CAPTURE(schedule, setting);
       runs.train(setting, three + Words{"--setting", setting});
-      CHECK(numbers_of(runs.path(setting)) == alone);
+      CHECK(losses_of(runs.path(setting)) == alone);
     }
     runs.train("again", three + Words{"--setting", "data", "--recompute"});
-    CHECK(numbers_of(runs.path("again")) == alone);
+    CHECK(losses_of(runs.path("again")) == alone);
   }
 }
 
@@ -249,7 +242,7 @@ TEST_CASE("train_resnet learns the same with ZeRO, its batch statistics, too") {
   const Words replicas = two_replicas + Words{"--schedule", "data", "--stages", "3"};
   auto learnt = [&](const char* name, const Words& more) {
     runs.train(name, replicas + more);
-    std::vector<json> lines = numbers_of(runs.path(name));
+    std::vector<json> lines = losses_of(runs.path(name));
     for (json& line : lines) line.erase("gradient_norm");  // which shards add up in another order
     return lines;
   };
