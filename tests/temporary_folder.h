@@ -17,7 +17,10 @@ struct TemporaryFolder {
     PG_CHECK(::mkdtemp(name.data()), "can't make a folder like ", name);
     path = name;
   }
-  ~TemporaryFolder() { std::filesystem::remove_all(path); }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 };

@@ -34,21 +34,11 @@ std::string repeat(const std::string& text, int times) {
   return all;
 }
 
-Folder::Folder() {
-  std::string name = (fs::temp_directory_path() / "plangrad-XXXXXX").string();
-  PG_CHECK(::mkdtemp(name.data()), "can't make a folder like ", name);
-  path_ = name;
-}
-
-Folder::~Folder() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
-
 std::string Folder::write(const std::string& name, const std::string& bytes) const {
-  fs::create_directories((path_ / name).parent_path());
-  std::ofstream(path_ / name, std::ios::binary) << bytes;
-  return (path_ / name).string();
+  const fs::path path = folder_.path / name;
+  fs::create_directories(path.parent_path());
+  std::ofstream(path, std::ios::binary) << bytes;
+  return path.string();
 }
 
 namespace {

@@ -2,11 +2,12 @@
 // Not here: what to expect of them.
 #pragma once
 
-#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+
+#include "tests/temporary_folder.h"
 
 namespace plangrad::tests {
 
@@ -20,18 +21,13 @@ std::string repeat(const std::string& text, int times);
 /// A new folder, removed at the end of its scope.
 class Folder {
  public:
-  Folder();
-  ~Folder();
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
   /// The path of a file or folder in it.
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+  std::string operator/(const std::string& name) const { return (folder_.path / name).string(); }
   /// Writes a file and returns its path.
   std::string write(const std::string& name, const std::string& bytes) const;
 
  private:
-  std::filesystem::path path_;
+  TemporaryFolder folder_;
 };
 
 /// The path of a program that was built with this one, in whatever folder both are now.

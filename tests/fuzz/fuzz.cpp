@@ -9,6 +9,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "tests/temporary_folder.h"
+
 namespace plangrad::fuzz {
 
 namespace fs = std::filesystem;
@@ -16,19 +18,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view mark = "\n%%\n";
-
-struct Folder {
-  std::string path = (fs::temp_directory_path() / "plangrad-fuzz-XXXXXX").string();
-  fs::path as_path;
-  Folder() {
-    must(::mkdtemp(path.data()) != nullptr, "can't make a temporary folder");
-    as_path = path;
-  }
-  ~Folder() {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
-};
 
 }  // namespace
 
@@ -59,8 +48,8 @@ std::vector<std::string> parts_of(const std::string& input, std::size_t count) {
 }
 
 const fs::path& folder() {
-  static const Folder made;
-  return made.as_path;
+  static const tests::TemporaryFolder made;
+  return made.path;
 }
 
 fs::path write(const std::string& name, std::string_view bytes) {
