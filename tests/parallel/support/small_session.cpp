@@ -1,7 +1,5 @@
 #include "tests/parallel/support/small_session.h"
 
-#include <stdlib.h>
-
 #include "autograd/cpu/cpu_backend.h"
 #include "nn/checkpoint/file.h"
 #include "parallel/observers/bit_choice.h"
@@ -10,8 +8,6 @@
 #include "parallel/transports/launch.h"
 
 namespace plangrad::tests {
-
-RunFolder::RunFolder() { PG_CHECK(::mkdtemp(path.data()), "can't make a folder like ", path); }
 
 Plan plan_of(const std::string& schedule, int first, int steps) {
   const bool data = schedule == "data";

@@ -10,16 +10,14 @@
 #include "autograd/cpu/cpu_backend.h"
 #include "parallel/session/session.h"
 #include "tests/parallel/support/small_run.h"
+#include "tests/temporary_folder.h"
 
 namespace plangrad::tests {
 
 /// A new folder, which is gone when the test ends.
 struct RunFolder {
-  std::string path = (std::filesystem::temp_directory_path() / "plangrad-XXXXXX").string();
-  RunFolder();
-  ~RunFolder() { std::filesystem::remove_all(path); }
-  RunFolder(const RunFolder&) = delete;
-  RunFolder& operator=(const RunFolder&) = delete;
+  TemporaryFolder folder;
+  std::string path = folder.path;
 
   std::filesystem::path operator/(const std::string& name) const {
     return std::filesystem::path(path) / name;
