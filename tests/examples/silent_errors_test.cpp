@@ -64,8 +64,7 @@ enum class Fault { none, weights, forward, backward, message };
 /// Returns the error that ranks with this fault report; empty if they find nothing.
 std::string said_of(Fault fault, const std::string& schedule, const Layout& layout) {
   std::vector<std::vector<Checksum>> checksums(make_plan(schedule, layout).ranks());
-  Training training(gpt(small_gpt(layout.tied)), layout.stages);
-  training.clip = 0;
+  Training training = small_training(layout.stages, layout.tied);
   run_ranks(static_cast<int>(checksums.size()), [&](Transport& sound) {
     set_compute_threads(1);
     const bool has_fault = sound.rank() == 1;

@@ -126,8 +126,7 @@ TEST_CASE("2BW with SAMO has two stored versions and one that is expanded", "[sa
 }
 
 TEST_CASE("the index of a tied table is where the table is", "[samo]") {
-  Training training(gpt(small_gpt(true)), 3);
-  training.clip = 0;
+  Training training = small_training(3, true);
   const auto masks = first_masks(training, 0.8, /*all*/ true);
   training.form = form_of<SamoForm>(masks);
   SmallBatches batches(small_gpt(true));

@@ -7,8 +7,7 @@
 using namespace plangrad::tests;
 
 TEST_CASE("split backward: pruned stages train like 1F1B, bit for bit", "[weight_part]") {
-  Training training(gpt(small_gpt(false)), 2);
-  training.clip = 0;
+  Training training = small_training(2);
   training.recompute_layers = GENERATE(false, true);
   const auto masks = first_masks(training, 0.8, false);
   const std::vector<VerifiedPlan> split{verify(parse(plan_text("zero_bubble")))};

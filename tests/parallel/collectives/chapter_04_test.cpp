@@ -36,8 +36,7 @@ TEST_CASE("chapter 04: a plan that needs room for a message in a channel") {
   std::vector<VerifiedPlan> plans{verify(parse(text.str()))};
   CHECK(plans[0].facts().capacity == 1);
   // With a lane of its own for messages, the engine gets through without any room.
-  Training training(gpt(small_gpt(false)), 2);
-  training.clip = 0;
+  Training training = small_training(2);
   SmallBatches batches(small_gpt());
   Outcome serial = run_serially(training, plans, batches);
   for (int capacity : {0, 1})

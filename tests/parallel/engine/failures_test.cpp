@@ -103,12 +103,6 @@ Failed run(const Training& training, const VerifiedPlan& plan, Batches& batches,
   return run_plans(training, plan.plan().ranks(), same, batches, timeout, stop);
 }
 
-Training training_of(int stages, double clip = 0, bool tied = false) {
-  Training training(gpt(small_gpt(tied)), stages);
-  training.clip = clip;
-  return training;
-}
-
 VerifiedPlan plan_of(const std::string& schedule, const Layout& layout) {
   return verify(make_plan(schedule, layout));
 }
@@ -130,7 +124,7 @@ TEST_CASE("a rank that throws ends the run, and every rank reports", "[failures]
       Layout layout{.stages = 2, .width = width, .microbatches = 4, .steps = 2};
       VerifiedPlan plan = plan_of(schedule, layout);
       FaultyBatches batches(3, [] { throw Error("the file is empty"); });
-      Failed failed = run(training_of(2), plan, batches);
+      Failed failed = run(small_training(2), plan, batches);
       INFO(schedule << " W" << width << "\n" << failed.report);
       int culprit = schedule == std::string("pipedream") ? 3 % width * 2 : 0;
       CHECK_THAT(failed.report, StartsWith(text("rank ", culprit, ": the file is empty\n")));
@@ -147,7 +141,7 @@ TEST_CASE("a rank that is late is named, with where it was", "[failures]") {
   Stop stop(2);  // ranks 1 and 2: whichever gives up first ends the other's wait
   FaultyBatches batches(2, [&] { stop.wait(); });
   VerifiedPlan plan = plan_of("gpipe", {.stages = 3, .microbatches = 3, .steps = 1});
-  Failed failed = run(training_of(3), plan, batches, 4, &stop);  // rank 2 waits by then
+  Failed failed = run(small_training(3), plan, batches, 4, &stop);  // rank 2 waits by then
   INFO(failed.report);
   CHECK(failed.says("^rank [12]: waited", "for"));
   CHECK(failed.says("rank 1: waited", "for 0a2>1 of rank 0; rank 0 was at 0F2v0"));
@@ -160,7 +154,7 @@ TEST_CASE("a rank that is late and far away is named, with when it was heard of"
   Stop stop;
   FaultyBatches batches(0, [&] { stop.wait(); });
   VerifiedPlan plan = plan_of("gpipe", {.stages = 2, .microbatches = 1, .steps = 1});
-  Training training = training_of(2);
+  Training training = small_training(2);
   auto body = [&](Transport& near) {
     FarTransport far(near);
     try {
@@ -178,7 +172,7 @@ TEST_CASE("a rank that is late for a sum is named", "[failures]") {
   Stop stop;
   FaultyBatches batches(2, [&] { stop.wait(); });
   VerifiedPlan plan = plan_of("data", {.stages = 1, .width = 3, .microbatches = 1, .steps = 1});
-  Failed failed = run(training_of(1), plan, batches, 1, &stop);
+  Failed failed = run(small_training(1), plan, batches, 1, &stop);
   INFO(failed.report);
   // One of the two says so; when the other one does, rank 2 may have been let go already.
   CHECK(failed.says("rank [01]: waited", "for 0Rv1@0 of rank 2; rank 2 was at 0F2v0"));
@@ -209,7 +203,7 @@ TEST_CASE("a rank that is late for a partial sum, a turn or weights is named", "
     Stop stop;
     FaultyBatches batches(late.micro, [&] { stop.wait(); });
     VerifiedPlan plan = verify(parse(late.plan));
-    Failed failed = run(training_of(plan.plan().stages), plan, batches, 1, &stop);
+    Failed failed = run(small_training(plan.plan().stages), plan, batches, 1, &stop);
     INFO(failed.report);
     CHECK(failed.says(late.begin, late.end));
   }
@@ -219,7 +213,7 @@ TEST_CASE("a rank that computes, or others that get on, are waited for", "[failu
   // Rank 0 waits for its first gradient while all others pass one cell after the other, and rank 1
   // for a computation that takes several deadlines.
   const VerifiedPlan plan = plan_of("1f1b", {.stages = 4, .microbatches = 4, .steps = 1});
-  const Training training = training_of(4);
+  const Training training = small_training(4);
   SmallBatches batches(small_gpt());
   auto slowly = [](const Plan&, const Instruction& x, auto) {
     const bool is_first = x == forward(0, 0, 0);
@@ -238,7 +232,7 @@ TEST_CASE("ranks with different plans do not wait for ever", "[failures]") {
   VerifiedPlan three = plan_of("1f1b", {.stages = 2, .microbatches = 3, .steps = 1});
   auto plan_of_rank = [&](int rank) -> const VerifiedPlan& { return rank == 0 ? two : three; };
   SmallBatches batches(small_gpt());
-  Failed failed = run_plans(training_of(2), 2, plan_of_rank, batches, 1);
+  Failed failed = run_plans(small_training(2), 2, plan_of_rank, batches, 1);
   INFO(failed.report);
   CHECK(failed.says("^rank 1: waited", "for 0a2>1 of rank 0; rank 0 was "));
 }
@@ -251,7 +245,7 @@ TEST_CASE("ranks whose messages differ in size are told", "[failures]") {
     Shape shape(int) const override { return {3, small_gpt().context}; }
   } batches;
   VerifiedPlan plan = plan_of("gpipe", {.stages = 2, .microbatches = 1, .steps = 1});
-  Failed failed = run(training_of(2), plan, batches);
+  Failed failed = run(small_training(2), plan, batches);
   CHECK_THAT(failed.report, Contains("sent 1024 bytes") && Contains("expects 1536"));
   CHECK(!failed.of(0).empty());
   CHECK(!failed.of(1).empty());
@@ -262,7 +256,7 @@ TEST_CASE("a gradient that is not finite stops every rank before its step", "[fa
     for (bool clip : {false, true})
       for (bool tied : {false, true}) {
         Layout layout{2, 2, 2, 5, 0, false, clip, tied};
-        Training training = training_of(2, clip ? 1 : 0, tied);
+        Training training = small_training(2, tied, clip ? 1 : 0);
         training.learning_rate = {1e30, 1e30, 0, 10};
         VerifiedPlan plan = plan_of(schedule, layout);
         SmallBatches batches(small_gpt());
@@ -279,26 +273,26 @@ TEST_CASE("a gradient that is not finite stops every rank before its step", "[fa
 
 TEST_CASE("a plan that does not fit the run is refused", "[failures]") {
   VerifiedPlan two_ranks = plan_of("data", {.stages = 1, .width = 2});
-  CHECK_THAT(refusal(training_of(1), two_ranks),
+  CHECK_THAT(refusal(small_training(1), two_ranks),
              Contains("the plan is for 2 ranks, this run has 1"));
   VerifiedPlan two_stages = plan_of("data", {.stages = 2});
-  CHECK_THAT(refusal(training_of(3), two_stages),
+  CHECK_THAT(refusal(small_training(3), two_stages),
              Contains("the plan has 2 stages, the model is cut into 3"));
-  CHECK_THAT(refusal(training_of(2, 1), two_stages),
+  CHECK_THAT(refusal(small_training(2, false, 1), two_stages),
              Contains("gradients are clipped, but the plan is made without clipping; make it by "
                       "plan show ... --clip"));
   VerifiedPlan clips = plan_of("data", {.stages = 2, .clip = true});
-  CHECK_THAT(refusal(training_of(2), clips),
+  CHECK_THAT(refusal(small_training(2), clips),
              Contains("gradients are not clipped, but the plan is made with clipping; make it by "
                       "plan show ... without"));
-  CHECK_THAT(refusal(training_of(2, 0, true), two_stages),
+  CHECK_THAT(refusal(small_training(2, true), two_stages),
              Contains("0,1; make it by plan show ... --tied"));
   VerifiedPlan tied = plan_of("data", {.stages = 2, .tied = true});
-  CHECK_THAT(refusal(training_of(2), tied), Contains("which has none; make it by"));
+  CHECK_THAT(refusal(small_training(2), tied), Contains("which has none; make it by"));
 }
 
 TEST_CASE("plans must follow each other", "[failures]") {
-  Training training = training_of(1);
+  Training training = small_training(1);
   SmallBatches batches(small_gpt());
   Layout layout{.stages = 1, .steps = 2};
   VerifiedPlan first = plan_of("gpipe", layout);
@@ -316,5 +310,5 @@ TEST_CASE("plans must follow each other", "[failures]") {
 }
 
 TEST_CASE("a model of fewer layers than stages is refused", "[failures]") {
-  CHECK_THROWS_WITH(training_of(7), Contains("6 layers can't be cut into 7 stages"));
+  CHECK_THROWS_WITH(small_training(7), Contains("6 layers can't be cut into 7 stages"));
 }

@@ -97,12 +97,6 @@ Outcome run(const std::string& schedule, const Training& training, const Layout&
   return run_by_engine(training, plans_of(schedule, layout), batches);
 }
 
-Training training_of(int stages, bool tied = false) {
-  Training training(gpt(small_gpt(tied)), stages);
-  training.clip = 0;
-  return training;
-}
-
 /// |W| of a stage.
 std::int64_t weight_bytes(const Training& training, int stage) {
   Stage part(training.model, training.cuts[stage], training.cuts[stage + 1],
@@ -119,7 +113,7 @@ TEST_CASE("versions of weights in memory: one, with drift, too, 2BW two, PipeDre
       for (int microbatches : {2, 4})
         for (const char* schedule : {"gpipe", "1f1b", "2bw", "paci", "pipedream"}) {
           INFO(schedule << " D" << stages << " W" << width << " M" << microbatches);
-          Training training = training_of(stages);
+          Training training = small_training(stages);
           Outcome outcome = run(schedule, training, {stages, width, microbatches, 4});
           for (int rank = 0; rank < width * stages; ++rank) {
             int stage = rank % stages, versions = 1;
@@ -132,7 +126,7 @@ TEST_CASE("versions of weights in memory: one, with drift, too, 2BW two, PipeDre
 
 TEST_CASE("weights: 2BW has two versions of a tied table, too", "[memory]") {
   for (int stages : {2, 3}) {
-    Training training = training_of(stages, true);
+    Training training = small_training(stages, true);
     Layout layout{.stages = stages, .microbatches = 3, .steps = 4, .tied = true};
     Outcome outcome = run("2bw", training, layout);
     for (int stage = 0; stage < stages; ++stage) {
@@ -147,7 +141,7 @@ TEST_CASE("activations: what a row stashes, and what it receives early", "[memor
   for (int stages : {1, 2, 3})
     for (int microbatches : {1, 2, 3, 5})
       for (const char* schedule : {"gpipe", "1f1b", "2bw", "pipedream"}) {
-        Training training = training_of(stages);
+        Training training = small_training(stages);
         Layout layout{.stages = stages, .microbatches = microbatches, .steps = 2};
         Plan plan = make_plan(schedule, layout);
         Outcome outcome = run(schedule, training, layout);
@@ -161,7 +155,7 @@ TEST_CASE("activations: what a row stashes, and what it receives early", "[memor
 
 TEST_CASE("activations: what waits for the second part of a split backward", "[memory]") {
   const Plan plan = parse(plan_text("zero_bubble"));
-  const Training training = training_of(plan.stages);
+  const Training training = small_training(plan.stages);
   SmallBatches batches(small_gpt());
   const Outcome outcome = run_by_engine(training, {verify(plan)}, batches);
   for (int rank : {0, 1}) {
@@ -178,7 +172,7 @@ TEST_CASE("activations: zb-h1 keeps what its rows say, little more than 1F1B's f
           "[memory]") {
   for (int stages : {2, 3})
     for (int microbatches : {stages, 4 * stages}) {
-      const Training training = training_of(stages);
+      const Training training = small_training(stages);
       const Layout layout{.stages = stages, .microbatches = microbatches, .steps = 2};
       const Plan plan = make_plan("zb-h1", layout);
       const Outcome split = run("zb-h1", training, layout), whole = run("1f1b", training, layout);
@@ -201,7 +195,7 @@ TEST_CASE("activations: M microbatches by GPipe, min(D - stage, M) by 1F1B and 2
   for (int stages : {2, 3})
     for (int microbatches : {3, 6})
       for (const char* schedule : {"gpipe", "1f1b", "2bw"}) {
-        Training training = training_of(stages);
+        Training training = small_training(stages);
         Outcome outcome = run(schedule, training, {stages, 1, microbatches, 3});
         for (int stage = 0; stage < stages; ++stage) {
           INFO(schedule << " D" << stages << " M" << microbatches << " stage " << stage);
@@ -221,7 +215,7 @@ TEST_CASE("activations: with recomputation one microbatch, and the others' input
   for (int stages : {1, 3})
     for (int microbatches : {2, 5})
       for (const char* schedule : {"gpipe", "1f1b", "2bw"}) {
-        Training training = training_of(stages);
+        Training training = small_training(stages);
         Layout layout{stages, 1, microbatches, 2, 0, /*recompute*/ true};
         Plan plan = make_plan(schedule, layout);
         Outcome outcome = run(schedule, training, layout);

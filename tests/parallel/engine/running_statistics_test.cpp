@@ -102,7 +102,7 @@ TEST_CASE("cyclic schedules: weights and running statistics of batch norm by the
   for (int n : fewer<int>({3, 2, 4}, 1))
     for (const std::string rule : {"v1", "v2"})
       for (bool adamw : {false, true}) {
-        const Training training = cyclic_training(resnet, n, adamw);
+        const Training training = training_with_warmup(resnet, n, adamw);
         const auto weights = ruled(training, rule, images);
         const Numbers statistics = written_out(training, rule, 4);
         CHECK(statistics.size() == 40);  // 20 batch norms

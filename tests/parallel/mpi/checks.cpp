@@ -232,8 +232,7 @@ void lose_engine(Transport& transport) {
   } batches;
   std::cout << text("process ", getpid(), '\n') << std::flush;
   Layout layout{.stages = transport.size(), .microbatches = 10, .steps = 2};
-  Training training(gpt(small_gpt(false)), layout.stages);
-  training.clip = 0;
+  Training training = small_training(layout.stages);
   Engine(training, transport, cpu_device(), {AllReduce::scatter_reduce, 60})
       .run(verify(make_plan("1f1b", layout)), batches);
 }

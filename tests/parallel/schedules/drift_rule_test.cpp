@@ -141,17 +141,6 @@ std::vector<std::vector<double>> learn(const Training& training, const Layout& l
   return newest;
 }
 
-Training training_of(const Layout& layout, bool adamw) {
-  Training training(gpt(small_gpt(false, 0.1)), layout.stages);
-  training.clip = 0;
-  training.learning_rate = {0.02, 0.002, 2, 8};
-  if (!adamw)
-    training.optimizer = [](const ParameterList& list, const Tensor& weights) {
-      return make_sgd(list, weights, 0.9, 0.01);
-    };
-  return training;
-}
-
 /// tanh(x) weight^T + bias: its backward reads the weight for dx, and for nothing else.
 struct Dense : Layer {
   Dense(ParameterList& list, const std::string& name, int width)
@@ -203,7 +192,8 @@ TEST_CASE("drift: forward at the versions that were there, backward at the newes
   for (const auto& [layout, adamw] : fewer(runs)) {
     INFO("D" << layout.stages << " m" << layout.microbatches << " W" << layout.width
              << (layout.recompute ? " recomputed" : "") << (adamw ? " AdamW" : " SGD"));
-    const Training training = training_of(layout, adamw);
+    const Training training =
+        training_with_warmup(gpt(small_gpt(false, 0.1)), layout.stages, adamw);
     SmallBatches batches(small_gpt());
     const Outcome outcome = run_by_engine(training, plans_of("paci", layout), batches);
     const auto expected =
@@ -215,7 +205,7 @@ TEST_CASE("drift: forward at the versions that were there, backward at the newes
 
 TEST_CASE("drift held to n: stages run less far ahead, and read newer versions", "[rules]") {
   const Layout layout{.stages = 4, .microbatches = 1, .steps = 6, .drift = 2};
-  const Training training = training_of(layout, true);
+  const Training training = training_with_warmup(gpt(small_gpt(false, 0.1)), 4, true);
   SmallBatches batches(small_gpt());
   const Outcome outcome = run_by_engine(training, plans_of("paci", layout), batches);
   auto fwd = [](int s, int index) { return std::max(index - std::array{2, 2, 1, 0}[s], 0); };

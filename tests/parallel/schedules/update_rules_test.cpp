@@ -36,14 +36,8 @@ Layout layout_of(const Case& c) {
 }
 
 Training training_of(const Case& c) {
-  Training training(gpt(small_gpt(c.tied, 0.1)), c.stages);
+  Training training = training_with_warmup(gpt(small_gpt(c.tied, 0.1)), c.stages, c.adamw, c.clip);
   if (c.tied) training.dtype = DType::f64;
-  training.clip = c.clip;
-  training.learning_rate = {0.02, 0.002, 2, 8};
-  if (!c.adamw)
-    training.optimizer = [](const ParameterList& list, const Tensor& weights) {
-      return make_sgd(list, weights, 0.9, 0.01);
-    };
   return training;
 }
 

@@ -28,8 +28,7 @@ struct Session {
   /// Runs from a checkpoint, if `from` names a run, and saves one. Returns the updates made by
   /// then.
   int run(const fs::path& out, const fs::path& from = {}) const {
-    Training training(gpt(small_gpt(false)), today.layout.stages);
-    training.clip = 0;
+    Training training = small_training(today.layout.stages);
     SessionSettings settings;
     settings.out = out;
     settings.resume_from(from);

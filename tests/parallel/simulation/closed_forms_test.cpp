@@ -194,8 +194,7 @@ TEST_CASE("pipelines send an output and a gradient for each cut and microbatch",
 TEST_CASE("engine: an all-reduce sends 2(N-1)/N of the gradients from each rank", "[forms]") {
   for (AllReduce how : {AllReduce::scatter_reduce, AllReduce::ring})
     for (int width : {1, 2, 3, 4}) {
-      Training training(gpt(small_gpt(false)), 2);
-      training.clip = 0;
+      Training training = small_training(2);
       auto plans = plans_of("data", {.stages = 2, .width = width, .microbatches = 2, .steps = 2});
       SmallBatches batches(small_gpt());
       Outcome outcome = run_by_engine(training, plans, batches, 0, how);

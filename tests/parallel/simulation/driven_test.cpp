@@ -51,8 +51,7 @@ std::ptrdiff_t place(const Row& row, const std::string& word) {
 
 TEST_CASE("message-driven: a rank runs what has come, and what ran is a plan with the same bits") {
   const Layout layout{.stages = 3, .width = 1, .microbatches = 5, .steps = 1};
-  Training training(gpt(small_gpt(false)), 3);
-  training.clip = 0;
+  Training training = small_training(3);
   const auto plans = plans_of("message-driven", layout);
   SlowLastStage slow;
   const Outcome driven = run_by_engine(training, plans, slow, 2);

@@ -12,23 +12,11 @@
 
 namespace plangrad::tests {
 
-/// A training by AdamW, or by SGD with momentum.
-inline Training cyclic_training(const Model& model, int stages, bool adamw, double clip = 0) {
-  Training training(model, stages);
-  training.clip = clip;
-  training.learning_rate = {0.02, 0.002, 2, 8};
-  if (!adamw)
-    training.optimizer = [](const ParameterList& list, const Tensor& weights) {
-      return make_sgd(list, weights, 0.9, 0.01);
-    };
-  return training;
-}
-
 /// The small GPT, with at least as many layers as stages.
 inline Training cyclic_training(int stages, bool adamw, bool tied = false, double clip = 0) {
   GptConfig config = small_gpt(tied, 0.1);
   config.layers = std::max<std::int64_t>(config.layers, stages - 2);
-  return cyclic_training(gpt(config), stages, adamw, clip);
+  return training_with_warmup(gpt(config), stages, adamw, clip);
 }
 
 /// Two plans of two steps each.

@@ -25,14 +25,7 @@ inline std::ostream& operator<<(std::ostream& out, const Case& c) {
 }
 
 inline Training training_of(const Case& c) {
-  Training training(gpt(small_gpt(c.tied, 0.1)), c.stages);
-  training.clip = c.clip ? 0.3 : 0;
-  training.learning_rate = {0.02, 0.002, 2, 8};
-  if (c.sgd)
-    training.optimizer = [](const ParameterList& list, const Tensor& weights) {
-      return make_sgd(list, weights, 0.9, 0.01);
-    };
-  return training;
+  return training_with_warmup(gpt(small_gpt(c.tied, 0.1)), c.stages, !c.sgd, c.clip ? 0.3 : 0);
 }
 
 inline Layout layout_of(const Case& c, int steps) {

@@ -12,14 +12,8 @@ std::ostream& operator<<(std::ostream& out, const Form& f) {
 }
 
 Training training_of(const Form& f) {
-  Training training(gpt(odd_gpt()), f.stages);
-  training.clip = f.clip ? 0.3 : 0;
-  training.learning_rate = {0.02, 0.002, 2, 8};
+  Training training = training_with_warmup(gpt(odd_gpt()), f.stages, !f.sgd, f.clip ? 0.3 : 0);
   training.dtype = f.dtype;
-  if (f.sgd)
-    training.optimizer = [](const ParameterList& list, const Tensor& weights) {
-      return make_sgd(list, weights, 0.9, 0.01);
-    };
   return training;
 }
 

@@ -13,6 +13,23 @@ namespace plangrad::tests {
 
 GptConfig small_gpt(bool tied, double dropout) { return {4, 2, 16, 8, 19, dropout, tied}; }
 
+Training small_training(int stages, bool tied, double clip) {
+  Training training(gpt(small_gpt(tied)), stages);
+  training.clip = clip;
+  return training;
+}
+
+Training training_with_warmup(const Model& model, int stages, bool adamw, double clip) {
+  Training training(model, stages);
+  training.clip = clip;
+  training.learning_rate = {0.02, 0.002, 2, 8};
+  if (!adamw)
+    training.optimizer = [](const ParameterList& list, const Tensor& weights) {
+      return make_sgd(list, weights, 0.9, 0.01);
+    };
+  return training;
+}
+
 namespace {
 
 /// Rows [first, first + rows) of a long list of ids.

@@ -20,6 +20,12 @@ using namespace plangrad::parallel;
 /// 4 blocks, so 6 layers, of width 16.
 GptConfig small_gpt(bool tied = true, double dropout = 0);
 
+/// A training of small_gpt(tied), without clipping unless asked.
+Training small_training(int stages, bool tied = false, double clip = 0);
+
+/// A training whose learning rate rises and falls, by AdamW, or by SGD with momentum.
+Training training_with_warmup(const Model& model, int stages, bool adamw, double clip = 0);
+
 /// Microbatches that are alike on every rank: ids are drawn from the microbatch's number.
 class SmallBatches : public Batches {
  public:

@@ -53,12 +53,6 @@ SessionSettings settings_of(const RunFolder& folder) {
   return settings;
 }
 
-Training small_training(int stages) {
-  Training training(gpt(small_gpt(false)), stages);
-  training.clip = 0;
-  return training;
-}
-
 void run_sessions(const Training& training, const RunFolder& folder, int ranks,
                   const std::function<void(int rank, SessionSettings&)>& change,
                   const std::function<void(int rank)>& afterwards,

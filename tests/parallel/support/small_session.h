@@ -60,9 +60,6 @@ std::function<Observers()> observers_of(const Watch& watch = {});
 /// A quiet run of two updates, whose plans are set by the test.
 SessionSettings settings_of(const RunFolder& folder);
 
-/// A small GPT in one stage or two, without clipping.
-Training small_training(int stages);
-
 /// Runs a session on each of the ranks, which are threads; `change` completes a rank's settings,
 /// `afterwards` follows on each rank, and
 /// `device` makes its device.

@@ -11,8 +11,7 @@ namespace {
 
 /// Trains a small GPT by a plan, as one rank does.
 void check_trains(const Plan& plan) {
-  Training training(gpt(small_gpt(false)), plan.stages);
-  training.clip = 0;
+  Training training = small_training(plan.stages);
   SmallBatches batches(small_gpt(false));
   const Outcome ours = run_by_engine(training, {verify(plan)}, batches);
   const Outcome one = run_by_engine(
