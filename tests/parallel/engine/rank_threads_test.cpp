@@ -36,25 +36,11 @@ Values train_gpt(const Model& model, const GptConfig& config, const DevicePtr& d
   return train(training, {.microbatches = 2, .steps = 3, .clip = true}, batch, device);
 }
 
-/// Four grey images of 8 x 8.
-class Images : public Batches {
- public:
-  Shape shape(int) const override { return {4, 1, 8, 8}; }
-  Tensor inputs(int micro, const DevicePtr& device) override {
-    std::vector<float> pixels(4 * 8 * 8);
-    for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<float>(i * i % 17) / 17;
-    return floats(pixels, shape(micro), device);
-  }
-  Tensor targets(int, const DevicePtr& device) override {
-    return integers({0, 1, 2, 3}, {4}, device);
-  }
-};
-
 /// A step of a narrow ResNet.
 Values train_resnet(const Model& model, const DevicePtr& device, int rank) {
   Training training(model, 1);
   training.seed = rank;
-  Images images;
+  SmallImages images;
   return train(training, {.clip = true}, images, device);
 }
 
@@ -63,7 +49,7 @@ Values train_resnet(const Model& model, const DevicePtr& device, int rank) {
 TEST_CASE("rank threads: four train at once as each does alone", "[threads]") {
   const GptConfig config = small_gpt(true, 0.1);
   const Model network = gpt(config);
-  const Model images = resnet18({.channels = 1, .size = 8, .classes = 4, .width = 2});
+  const Model images = resnet18({.channels = 1, .size = 8, .classes = 5, .width = 2});
   auto backend = std::make_shared<CpuBackend>();
   bool one_backend = GENERATE(false, true);
   auto device = [&] { return one_backend ? std::make_shared<Device>(backend) : cpu_device(); };

@@ -15,21 +15,6 @@ using namespace plangrad::tests;
 
 namespace {
 
-/// Points of noise, of any classes.
-class SmallImages : public Batches {
- public:
-  Shape shape(int) const override { return {4, 1, 8, 8}; }
-  Tensor inputs(int micro, const DevicePtr& device) override {
-    Tensor images = empty(shape(micro), DType::f32, device);
-    device->backend().fill_normal(RandomKey(7, text("images.", micro)), 0, 1, images);
-    return images;
-  }
-  Tensor targets(int micro, const DevicePtr& device) override {
-    const std::int32_t c = micro % 5;
-    return from_host(std::vector<std::int32_t>{c, c, (c + 1) % 5, (c + 2) % 5}, {4}, device);
-  }
-};
-
 using Numbers = std::map<std::string, std::vector<double>>;  // by parameter
 
 /// a * x + b * y

@@ -16,20 +16,6 @@ namespace {
 
 using Values = std::vector<double>;
 
-/// Images of noise, of 5 classes.
-class Noise : public Batches {
- public:
-  Shape shape(int) const override { return {3, 1, 8, 8}; }
-  Tensor inputs(int micro, const DevicePtr& device) override {
-    Tensor images = empty(shape(micro), DType::f32, device);
-    device->backend().fill_normal(RandomKey(7, text("images.", micro)), 0, 1, images);
-    return images;
-  }
-  Tensor targets(int micro, const DevicePtr& device) override {
-    return from_host(std::vector<std::int32_t>{micro % 5, 1, 4}, {3}, device);
-  }
-};
-
 Training gpt_training(int stages, bool tied = false, double dropout = 0) {
   Training training(gpt(small_gpt(tied, dropout)), stages);
   training.clip = 0;
@@ -137,7 +123,7 @@ TEST_CASE("weight part: I, then W, has the bits of B in every stage", "[weight_p
   }
   SECTION("ResNet") {
     Training training = resnet_training(2);
-    Noise batches;
+    SmallImages batches;
     training.recompute_layers = GENERATE(false, true);
     check_parts(training, batches);
   }
@@ -238,7 +224,7 @@ TEST_CASE("weight part: a zero-bubble plan trains like 1F1B, bit for bit", "[wei
     check(training, batches);
   }
   SECTION("ResNet, whose running statistics are observed in the first part") {
-    Noise batches;
+    SmallImages batches;
     check(resnet_training(2), batches);
   }
 }

@@ -62,6 +62,17 @@ Tensor SameBatch::targets(int micro, const DevicePtr& device) {
   return ids("targets", rows, config_, device, micro % microbatches_ * rows);
 }
 
+Tensor SmallImages::inputs(int micro, const DevicePtr& device) {
+  Tensor images = empty(shape(micro), DType::f32, device);
+  device->backend().fill_normal(RandomKey(7, text("images.", micro)), 0, 1, images);
+  return images;
+}
+
+Tensor SmallImages::targets(int micro, const DevicePtr& device) {
+  const std::int32_t c = micro % 5;
+  return from_host(std::vector<std::int32_t>{c, c, (c + 1) % 5, (c + 2) % 5}, {4}, device);
+}
+
 std::vector<VerifiedPlan> plans_of(const std::string& schedule, Layout layout, int plans) {
   std::vector<VerifiedPlan> result;
   for (int i = 0; i < plans; ++i) {

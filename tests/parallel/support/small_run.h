@@ -53,6 +53,14 @@ class SameBatch : public Batches {
   int microbatches_, rows_;
 };
 
+/// Noise: four grey images of 8 x 8, of 5 classes.
+class SmallImages : public Batches {
+ public:
+  Shape shape(int) const override { return {4, 1, 8, 8}; }
+  Tensor inputs(int micro, const DevicePtr& device) override;
+  Tensor targets(int micro, const DevicePtr& device) override;
+};
+
 /// Plans that follow each other, of a schedule: `plans` of them, `layout.steps` steps each.
 std::vector<VerifiedPlan> plans_of(const std::string& schedule, Layout layout, int plans = 1);
 
