@@ -21,8 +21,6 @@ using plangrad::cuda::Graphs;
 
 namespace {
 
-constexpr QueueSchedule all_schedules[] = {QueueSchedule::eager, QueueSchedule::lazy,
-                                           QueueSchedule::random};
 constexpr std::int64_t size = 1000;
 
 const Graphs& graphs_of(const DevicePtr& device) { return *backend_of(device).graphs(); }

@@ -21,8 +21,6 @@ using plangrad::cuda::StagedTransport;
 namespace {
 
 constexpr double timeout = 60;
-constexpr QueueSchedule all_schedules[] = {QueueSchedule::eager, QueueSchedule::lazy,
-                                           QueueSchedule::random};
 
 std::unique_ptr<Transport> make(Transport& inner, const DevicePtr& device, bool by_nccl) {
   if (by_nccl) return make_nccl_transport(inner, backend_of(device), timeout);

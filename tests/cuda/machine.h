@@ -33,6 +33,21 @@ inline autograd::DevicePtr strict_device(int rank = 0) {
   return make_strict_device(rank % devices());
 }
 
+constexpr QueueSchedule all_schedules[] = {QueueSchedule::eager, QueueSchedule::lazy,
+                                           QueueSchedule::random};
+
+/// These settings with every schedule of queued work; the random one with seeds from 1 to `seeds`.
+inline std::vector<Settings> every_schedule(std::uint64_t seeds, Settings settings = {}) {
+  std::vector<Settings> result;
+  for (QueueSchedule schedule : all_schedules)
+    for (std::uint64_t seed = 1; seed <= (schedule == QueueSchedule::random ? seeds : 1); ++seed) {
+      settings.schedule = schedule;
+      settings.seed = seed;
+      result.push_back(settings);
+    }
+  return result;
+}
+
 /// NCCL takes a device for each rank.
 inline bool nccl_works(int ranks) { return nccl_is_built && ranks <= devices(); }
 /// Whether to send by NCCL: no, and, where so many ranks can, yes.

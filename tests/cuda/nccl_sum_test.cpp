@@ -25,7 +25,6 @@ namespace {
 
 constexpr double timeout = 60;
 using When = cuda::emulator::Schedule;
-constexpr When all_schedules[] = {When::eager, When::lazy, When::random};
 
 Seat seat_of(Transport& inner) {
   const DevicePtr device = cuda_device(inner.rank(), {.keeps_blocks = false});

@@ -59,17 +59,10 @@ void all_collectives(const Rank& me) {
   check_equal(after(me, in), first_sums);
 }
 
-std::vector<Settings> all_schedules() {
-  return {{.schedule = QueueSchedule::eager},
-          {.schedule = QueueSchedule::lazy},
-          {.schedule = QueueSchedule::random, .seed = 1},
-          {.schedule = QueueSchedule::random, .seed = 2}};
-}
-
 }  // namespace
 
 TEST_CASE("collectives of ranks in threads, in every schedule") {
-  for (const Settings& settings : all_schedules())
+  for (const Settings& settings : every_schedule(2))
     for (int ranks : {2, 3, 5}) {
       Machine machine(settings);
       REQUIRE_NOTHROW(on_ranks(ranks, all_collectives));
@@ -110,7 +103,7 @@ TEST_CASE("one thread drives all ranks by groups") {
 }
 
 TEST_CASE("messages meet in the order in which they were sent") {
-  for (const Settings& settings : all_schedules()) {
+  for (const Settings& settings : every_schedule(2)) {
     Machine machine(settings);
     auto body = [](const Rank& me) {
       DeviceArray<float> mine(values_of(me.rank, 3)), first(3), second(3);

@@ -16,14 +16,6 @@ __global__ void set(float* x, float value) { *x = value; }
 __global__ void add(const float* a, const float* b, float* sum) { *sum = *a + *b; }
 __global__ void double_it(float* x) { *x *= 2; }
 
-std::vector<Settings> all_schedules() {
-  std::vector<Settings> result = {{.schedule = QueueSchedule::eager},
-                                  {.schedule = QueueSchedule::lazy}};
-  for (std::uint64_t seed = 1; seed <= 10; ++seed)
-    result.push_back({.schedule = QueueSchedule::random, .seed = seed});
-  return result;
-}
-
 struct TestStream {
   cudaStream_t handle;
   explicit TestStream(unsigned flags = cudaStreamDefault) {
@@ -56,7 +48,7 @@ constexpr auto to_device = cudaMemcpyHostToDevice, to_host = cudaMemcpyDeviceToH
 }  // namespace
 
 TEST_CASE("streams joined by events compute the same in every schedule") {
-  for (const Settings& settings : all_schedules()) {
+  for (const Settings& settings : every_schedule(10)) {
     Machine machine(settings);
     DeviceArray<float> a(1), b(1), sum(1);
     TestStream left(cudaStreamNonBlocking), right(cudaStreamNonBlocking);
@@ -104,7 +96,7 @@ TEST_CASE("a pinned buffer that is used too early shows under the lazy schedule"
 }
 
 TEST_CASE("pageable memory is staged when it is read, and waited for when it is written") {
-  for (const Settings& settings : all_schedules()) {
+  for (const Settings& settings : every_schedule(10)) {
     Machine machine(settings);
     DeviceArray<float> x(1);
     TestStream stream;
@@ -118,7 +110,7 @@ TEST_CASE("pageable memory is staged when it is read, and waited for when it is 
 }
 
 TEST_CASE("the default stream and blocking streams wait for each other") {
-  for (const Settings& settings : all_schedules()) {
+  for (const Settings& settings : every_schedule(10)) {
     Machine machine(settings);
     DeviceArray<float> x(1);
     TestStream first, second;
@@ -170,7 +162,7 @@ TEST_CASE("events are reached when what was before them is done") {
 }
 
 TEST_CASE("host functions run in their stream's order") {
-  for (const Settings& settings : all_schedules()) {
+  for (const Settings& settings : every_schedule(10)) {
     Machine machine(settings);
     TestStream stream;
     DeviceArray<float> x(std::vector<float>{1});

@@ -30,22 +30,11 @@ struct Pinned {
   ~Pinned() { cudaFreeHost(value); }
 };
 
-std::vector<Settings> all_schedules() {
-  std::vector<Settings> result;
-  for (QueueSchedule schedule : {QueueSchedule::eager, QueueSchedule::lazy, QueueSchedule::random})
-    for (std::uint64_t seed = 1; seed <= (schedule == QueueSchedule::random ? 4 : 1); ++seed) {
-      result.push_back(faulty());
-      result.back().schedule = schedule;
-      result.back().seed = seed;
-    }
-  return result;
-}
-
 /// Runs `body(forget)` in every schedule: with the fault it must be reported in these words,
 /// without it nothing may be.
 template <class Body>
 void check_fault(const std::string& words, Body body) {
-  for (const Settings& settings : all_schedules())
+  for (const Settings& settings : every_schedule(4, faulty()))
     for (bool forget : {false, true}) {
       CAPTURE(forget, int(settings.schedule), settings.seed);
       Machine machine(settings);
