@@ -93,7 +93,7 @@ std::vector<parallel::PlanSpec> layouts_for(int ranks, const json& flags) {
   std::vector<parallel::PlanSpec> found;
   const parallel::PlanSpec whole = saved_spec(flags);
   parallel::Layout own = with_defaults(whole.behaviour(), whole.layout);
-  if (whole.cyclic()) own.chunks = 1;  // stages come and go with ranks
+  if (whole.cyclic()) own.chunks = 1;  // its ranks visit the stages, whose number is theirs
   auto add = [&](int depth, int width) {
     parallel::PlanSpec request = whole;
     parallel::Layout& layout = request.layout;
@@ -296,7 +296,7 @@ int ElasticRun::session() {
     } catch (const UsageError& error) {
       why = error.what();
     }
-  throw autograd::Error(text("no plan fits the ", ranks, " ranks that are left: ", why,
+  throw autograd::Error(text("no plan fits what is left, ", counted(ranks, "rank"), ": ", why,
                              "; continue with --resume ", out_.string(), " on more"));
 }
 

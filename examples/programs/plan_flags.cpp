@@ -61,7 +61,7 @@ void ScheduleFlags::add_flags(Flags& flags, bool of_plans, const std::set<std::s
 }
 
 bool ScheduleFlags::any_given() const {
-  // Cuts are of the model, and a run of an own plan once saved --zero 0, its default.
+  // Cuts are of the model. Checkpoints of runs of an own plan may have --zero 0, its default.
   auto is_given = [this](const parallel::SpecField* field) {
     const std::string name = field->name;
     return !field->of_plans && name != "cuts" &&

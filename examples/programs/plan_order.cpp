@@ -95,6 +95,8 @@ OrderTask OrderFlags::task(const PlanRequest& request, bool split) const {
   if (kept.empty()) task.kept = {1};
   if (request.model.model.empty()) return task;
   task.tied = request.model.is_tied(task.stages());
+  PG_CHECK(task.tied || !layout.tied, "--tied: the first and last stage of ", request.model.model,
+           " share no tensor; leave it out");
   const ModelCosts known = request.model.costs(task.empty(), layout);
   task.costs = with_model(costs, known, task.empty());
   if (!kept.empty()) return task;

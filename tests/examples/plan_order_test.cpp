@@ -69,6 +69,8 @@ TEST_CASE("plan order takes seconds and bytes from a model and a machine") {
 TEST_CASE("plan rows and plan order refuse what can't be in one line") {
   check_refused({"plan", "order"}, "give --stages N, or --place with the rank of each stage");
   check_refused({"plan", "order", "--stages", "2", "--cuts", "1"}, "--cuts requires --model");
+  check_refused({"plan", "rows", "--stages", "2", "--tied", "--model", "resnet18"},
+                "--tied: the first and last stage of resnet18 share no tensor");
   check_refused({"plan", "rows", "--stages", "4", "--priorities", "B,I,F,W"},
                 "--priorities B,I,F,W: expected F and B, or F with the two parts of a backward");
   check_refused({"plan", "order", "--stages", "4", "--place", "0,1"},
