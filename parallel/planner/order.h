@@ -1,6 +1,6 @@
-// Orders: in which order ranks run the cells of one update, whose stages lie on ranks in any way,
-// if each rank may keep only so many activations. The list scheduler runs whatever is ready. A beam
-// search (order_search.cpp) finds a short order, and says what any order takes at least.
+// Orders: list_order() and search_order() put the cells of one update in order. Stages lie on ranks
+// in any way, and each rank keeps a limited number of activations. The list scheduler runs what is
+// ready; a beam search (order_search.cpp) finds a short order, and a bound that holds for all.
 // Not here: messages (lowering/), exact times (simulation/).
 // Chapter 06; Carlier 1982, "The one-machine sequencing problem" (the bound).
 #pragma once

@@ -231,7 +231,7 @@ class Search {
     if (std::ssize(best) > keep_) best.pop_back();
   }
 
-  std::vector<Evaluation> evaluations_;  // each knows some depths; threads find first bounds
+  std::vector<Evaluation> evaluations_;  // each evaluates some depths, which share what it knows
   const std::vector<Candidate>& candidates_;
   const double memory_;
   const int keep_;

@@ -152,7 +152,7 @@ TEST_CASE("an elastic run loses ranks, goes on with those that are left, and tak
   CHECK(events == told);
 }
 
-TEST_CASE("an elastic run goes on without what fewer ranks can't have, and says so") {
+TEST_CASE("an elastic run drops the flags that fewer ranks can't have, and names them") {
   const std::pair<Words, const char*> layouts[] = {
       {{"--stages", "3", "--cuts", "1,2"}, " --cuts=1,2"},
       {{"--data-parallel", "2", "--zero", "1"}, " --zero=1"},
