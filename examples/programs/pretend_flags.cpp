@@ -8,15 +8,6 @@
 namespace plangrad::examples {
 namespace {
 
-std::vector<std::string> parts_of(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  for (std::size_t begin = 0, end; begin <= text.size(); begin = end + 1) {
-    end = std::min(text.find(separator, begin), text.size());
-    parts.push_back(text.substr(begin, end - begin));
-  }
-  return parts;
-}
-
 double number_of(const char* flag, const std::string& word, double lowest, double highest) try {
   return parallel::read_number(word, lowest, highest);
 } catch (const autograd::Error& error) {
@@ -29,8 +20,8 @@ bool is_given(const std::string& value) { return !value.empty() && value != "non
 std::vector<std::vector<double>> sets_of(const std::string& compute) {
   std::vector<std::vector<double>> sets;
   double sum = 0;
-  for (const std::string& set : parts_of(compute, ';')) {
-    const std::vector<std::string> words = parts_of(set, ',');
+  for (const std::string& set : parallel::split(compute, ';')) {
+    const std::vector<std::string> words = parallel::split(set, ',');
     PG_CHECK(words.size() == 2 || words.size() == 3, "--pretend-compute ", compute,
              ": expected FORWARD,BACKWARD or FORWARD,BACKWARD,UPDATE in seconds, got ", set);
     std::vector<double>& times = sets.emplace_back();
@@ -46,12 +37,12 @@ std::vector<std::vector<double>> sets_of(const std::string& compute) {
 /// Every pair's link; of ranks that share cards, the card, and perhaps the links within a host,
 /// which are else as fast.
 std::vector<parallel::Link> links_of(const std::string& all, bool cards) {
-  const std::vector<std::string> each = parts_of(all, ';');
+  const std::vector<std::string> each = parallel::split(all, ';');
   PG_CHECK(each.size() == 1 || (cards && each.size() == 2), "--pretend-link ", all,
            ": a second link is for messages within a host, with --pretend-cards");
   std::vector<parallel::Link> links;
   for (const std::string& link : each) {
-    const std::vector<std::string> words = parts_of(link, ',');
+    const std::vector<std::string> words = parallel::split(link, ',');
     PG_CHECK(words.size() == 2, "--pretend-link ", link,
              ": expected LATENCY,BANDWIDTH in seconds and bytes per second");
     constexpr double slowest = 1, fastest = 1e30;
@@ -121,14 +112,12 @@ parallel::Pretended PretendFlags::found(int stages, int ranks, int ranks_per_hos
     const auto count = static_cast<int>(sets.size());
     PG_CHECK(count == 1 || count == stages, "--pretend-compute has ", count, " sets of times for ",
              counted(stages, "stage"), ": give one, or one for each");
-    auto list = [&](std::size_t place) {
-      std::vector<double> values;
-      for (const auto& set : sets) values.push_back(set[place]);
-      return values;
-    };
-    result.forward = list(0);
-    result.backward = list(1);
-    result.step = list(2);
+    result.forward = result.backward = result.step = {};
+    for (const std::vector<double>& times : sets) {
+      result.forward.push_back(times[0]);
+      result.backward.push_back(times[1]);
+      result.step.push_back(times[2]);
+    }
     if (count > 1) result.step.push_back(0);  // the tied stage's update takes as long as it does
   }
   if (is_given(machine)) {
@@ -137,9 +126,7 @@ parallel::Pretended PretendFlags::found(int stages, int ranks, int ranks_per_hos
     result.topology = found.topology;
   }
   if (!is_given(link)) return result;
-  PG_CHECK(ranks > 1,
-           "--pretend-link: one rank sends no messages; leave it out, "
-           "or use none");
+  PG_CHECK(ranks > 1, "--pretend-link: one rank sends no messages; leave it out, or use none");
   result.topology.links = links_of(link, cards);
   if (!cards) return result;
   PG_CHECK(ranks_per_host < ranks, "--pretend-cards: --ranks-per-host ", ranks_per_host,

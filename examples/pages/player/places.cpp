@@ -17,21 +17,18 @@ struct Word {
 /// The words of the lines that have any, without comments.
 std::vector<std::vector<Word>> words_of(const std::string& text) {
   std::vector<std::vector<Word>> lines;
-  int line = 0;
-  for (std::size_t begin = 0; begin <= text.size(); ++line) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    const std::size_t stop = std::min(text.find('#', begin), end);
+  int number = 0;
+  for (std::string line : split(text, '\n')) {
+    line.resize(std::min(line.find('#'), line.size()));
+    constexpr const char* blanks = " \t\r\v\f";
     std::vector<Word> words;
-    for (std::size_t at = begin; at < stop;) {
-      const std::size_t from = text.find_first_not_of(" \t\r\v\f", at);
-      if (from >= stop) break;
-      const std::size_t to = std::min(text.find_first_of(" \t\r\v\f", from), stop);
-      words.push_back({line, static_cast<int>(from - begin), static_cast<int>(to - from),
-                       text.substr(from, to - from)});
-      at = to;
+    for (std::size_t from, to = 0; (from = line.find_first_not_of(blanks, to)) != line.npos;) {
+      to = std::min(line.find_first_of(blanks, from), line.size());
+      words.push_back({number, static_cast<int>(from), static_cast<int>(to - from),
+                       line.substr(from, to - from)});
     }
     if (!words.empty()) lines.push_back(std::move(words));
-    begin = end + 1;
+    ++number;
   }
   return lines;
 }
