@@ -15,6 +15,7 @@
 namespace plangrad::examples {
 
 using autograd::text;
+using nlohmann::json;
 
 namespace {
 
@@ -73,8 +74,6 @@ parallel::Prolong losing(const PlannedLoss& loss, PlantedLoss& transport,
     return before && before(plan, x, begun);
   };
 }
-
-using nlohmann::json;
 
 namespace {
 
@@ -138,7 +137,9 @@ void remove_flag(Words& words, const std::string& name, bool has_value) {
 }
 
 void continue_run(Words& words, const std::filesystem::path& run) {
-  for (const char* flag : {"--resume", "--from", "--plan-from", "--row"}) remove_flag(words, flag);
+  for (const char* flag : {"--resume", "--from", "--plan-from", "--row", "--reduction",
+                           "--ranks-per-host", "--pretend-compute", "--pretend-link"})
+    remove_flag(words, flag);  // the checkpoint has those that still fit
   words.push_back("--resume=" + run.string());
 }
 

@@ -161,6 +161,8 @@ void RunFlags::parse(CLI::App& app, int argc, char** argv, const std::vector<std
     own.insert(own.begin(), planned.begin(), planned.end());
     parse_list(app, own);
   }
+  for (const CLI::Option* option : app.get_options())
+    if (option->count() > 0) typed.insert(option->get_name());
   PG_CHECK(row == 1 || !plan_from.empty(), "--row says which plan of --plan-from FILE is trained; ",
            "give that, too");
   PG_CHECK(at < 0 || !resume.empty(), "--at says from which update --resume DIR continues; give ",

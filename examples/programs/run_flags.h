@@ -49,6 +49,7 @@ struct RunFlags : parallel::SessionScope {
   std::string device = "cpu", dtype = "f32", transport = "threads", reduction = "auto";
 
   bool clip_given = false;
+  std::set<std::string> typed;        ///< names of the flags that this command line has itself
   std::set<std::string> saved_files;  ///< flags whose files the checkpoint names, and no word does
   nlohmann::json saved;               ///< the flags that affect the run's result, with their values
 
@@ -64,6 +65,12 @@ struct RunFlags : parallel::SessionScope {
   /// throws: Error if a flag contradicts the saved run
   void parse(CLI::App& app, int argc, char** argv, const std::vector<std::string>& fixed);
 
+  /// Whether this command line asks for such a flag. What a resumed or elastic run had before gives
+  /// way to a layout that has no use for it.
+  bool asks(const std::string& begin) const {
+    const auto found = typed.lower_bound(begin);
+    return attempt.number == 0 && (!resumed || (found != typed.end() && found->starts_with(begin)));
+  }
   /// throws: Error if flags contradict each other, or ask for something this build lacks
   void check() const;
   /// The learning rate's course that the flags describe.

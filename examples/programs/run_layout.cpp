@@ -35,11 +35,11 @@ RunLayout::RunLayout(const RunFlags& run, int started, bool tied, int layers)
   PG_CHECK(run.batch % pieces() == 0, "--batch ", run.batch, " does not divide into ", pieces(),
            " microbatches (", why, ")");
   plans_ = make_plans();
-  choose_reduction();
-  check_reduction();
   int wanted = first_plan()->plan().ranks();
   if (ranks_ == 0) ranks_ = wanted;
   PG_CHECK(wanted == ranks_, ranks_, " ranks: --plan ", parts_.plan_file, " needs ", wanted);
+  choose_reduction();
+  check_reduction();
 }
 
 void RunLayout::read_own_plan() {
@@ -109,7 +109,7 @@ parallel::AllReduce RunLayout::reduction() const {
 }
 
 /// Rejects a reduction that the run would not use: it would be a flag without effect.
-void RunLayout::check_reduction() const {
+void RunLayout::check_reduction() try {
   PG_CHECK(run_.ranks_per_host == 0 || run_.reduction == "hierarchical" || run_.pretend.cards,
            "--ranks-per-host ", run_.ranks_per_host, ": --reduction ", run_.reduction,
            " ignores hosts; leave it out, or use --reduction hierarchical or --pretend-cards");
@@ -125,6 +125,12 @@ void RunLayout::check_reduction() const {
   PG_CHECK(!by_nccl || sample.codec.is_none(),
            "--reduction nccl: NCCL sums up values as they are, and codec ",
            parallel::print(sample.codec), " encodes them; leave out one of the two");
+  if (run_.ranks_per_host > 0 && !hosts().empty()) parallel::check_hosts(sample, hosts());
+} catch (const autograd::Error&) {
+  if (run_.asks("--reduction") || run_.asks("--ranks-per-host")) throw;
+  run_.reduction = "auto";
+  if (!run_.pretend.cards) run_.ranks_per_host = 0;
+  choose_reduction();
 }
 
 /// Returns the ranks' hosts. Threads are all on one host, unless --ranks-per-host says otherwise.
@@ -215,6 +221,9 @@ std::string RunLayout::describe() const {
                  tied_ ? "--untied" : "", tied_ && run_.clip > 0 ? " and " : "",
                  run_.clip > 0 ? "--clip 0" : "", " none waits");
   if (chose_reduction_) line += text("; --reduction ", run_.reduction);
+  if (const std::string was = run_.saved.value("--reduction", "auto");
+      was != "auto" && was != run_.reduction)
+    line += text("; --reduction ", was, " gives way, as this layout can't have it");
   if (chose_buckets_)
     line += text("; --stages ", layout_.stages, ", so that sums overlap with backward");
   if (run_.clip != run_.saved.value("--clip", run_.clip))

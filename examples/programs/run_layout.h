@@ -58,7 +58,7 @@ class RunLayout {
   void choose_clip();
   void choose_buckets(int layers);
   void choose_reduction();
-  void check_reduction() const;
+  void check_reduction();
   std::int64_t pieces() const { return std::int64_t{layout_.microbatches} * layout_.width; }
   bool updates_per_microbatch() const { return parts_.behaviour().updates_per_microbatch; }
 

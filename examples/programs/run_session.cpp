@@ -51,8 +51,14 @@ RunSettings session_settings(const RunFlags& run, const RunLayout& layout, const
   settings.engine.hosts = layout.hosts();
   settings.plans = layout.plans();
   ObservedRun& observed = settings.observed;
-  const Pretended pretended =
-      run.pretend.found(training.stages(), layout.ranks(), run.ranks_per_host);
+  Pretended pretended;
+  std::string left_out;
+  try {
+    pretended = run.pretend.found(training.stages(), layout.ranks(), run.ranks_per_host);
+  } catch (const autograd::Error&) {
+    if (run.asks("--pretend")) throw;
+    left_out = "; nothing is pretended, as this layout can't have the times of the one before";
+  }
   for (const Link& link : pretended.topology.links)
     PG_CHECK(link.latency < run.timeout, "--pretend-link: a message takes ", link.latency,
              " s, and ranks give up after --timeout ", run.timeout, "; use a longer --timeout");
@@ -69,7 +75,7 @@ RunSettings session_settings(const RunFlags& run, const RunLayout& layout, const
   settings.run["validation"] = data.validation;
   if (!layout.own_plan().empty()) settings.run["plan"] = layout.own_plan();
   observed.about = text(run.other_rate(), training.whole.numel(), " parameters, ", sizes, "; ",
-                        layout.describe());
+                        layout.describe(), left_out);
   observed.title = layout.title();
   settings.interrupted = settings.interrupted_here = [] { return stopped_by() != 0; };
   return settings;
