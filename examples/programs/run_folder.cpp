@@ -142,11 +142,11 @@ void check_out(const parallel::SessionScope& scope) {
   check_export_of(out, "replace it with --overwrite");
   if (out == scope.resume) return;
   if (!manifests_of(out / "checkpoint").empty()) return check_checkpoint(out, scope.resumed.get());
-  if (is_of_unsaved_run(out)) return;
   for (const fs::directory_entry& file : fs::directory_iterator(out / "checkpoint", ignored))
     PG_CHECK(file.path().extension() != ".safetensors", file.path().string(), " is of no ",
              "checkpoint that the run could continue: move it away, name another folder, or ",
              "replace it with --overwrite");
+  if (is_of_unsaved_run(out)) return;
   for (const char* name : {"metrics.jsonl", "metrics.csv", "summary.json", "report.html",
                            "trace.json", "plan.html", "recorded.plan", "diverged"})
     PG_CHECK(!fs::exists(fs::symlink_status(out / name, ignored)), "--out ", out.string(), " has ",

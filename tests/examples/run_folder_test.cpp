@@ -194,11 +194,11 @@ TEST_CASE("a run that never saved is begun anew by the same command") {
   fs::remove_all(runs.path("run/checkpoint"));  // its metrics are those of a run that has ended
   check_untouched(runs.path("run"), words, "has metrics.jsonl, which the run would replace");
   // Nor is one begun anew that saved, was killed, and has its checkpoints elsewhere now.
-  const std::string summary = runs.path("run/summary.json");
-  nlohmann::json state = nlohmann::json::parse(plangrad::nn::read_file(summary));
-  state["state"] = "running";
-  runs.folder.write("run/summary.json", state.dump());
+  runs.folder.write("run/summary.json", R"({"state":"running"})");
   check_untouched(runs.path("run"), words, "has metrics.jsonl, which the run would replace");
+  fs::create_directory(runs.path("run/checkpoint"));
+  runs.folder.write("run/checkpoint/model-6.safetensors", "weights");
+  check_untouched(runs.path("run"), words, "is of no checkpoint that the run could continue");
 }
 
 TEST_CASE("a resumed run says where its learning rate leaves the course that it had") {
