@@ -46,7 +46,7 @@ void write_all(const Descriptor& file, const std::filesystem::path& path,
 }
 
 void sync_to_disk(const std::filesystem::path& path) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));  // maybe a pipe
   PG_CHECK(file.number >= 0 && ::fsync(file.number) == 0, path.string(),
            ": can't be written to disk: ", system_message());
 }

@@ -38,6 +38,7 @@ TEST_CASE("pipes and devices are no files to read", "[foreign]") {
   for (const std::string& path : {pipe, std::string("/dev/zero")}) {
     const auto refusal = Contains(path + " is a pipe or a device");
     CHECK_THROWS_WITH(read_file(path), refusal);
+    CHECK_THROWS_WITH(sync_to_disk(path), Contains("can't be written to disk"));
     CHECK_THROWS_WITH(SafetensorsFile(path), refusal);
     CHECK_THROWS_WITH(read_idx_images(path), refusal);
   }
