@@ -44,6 +44,9 @@ Traffic::Flow& Traffic::flow_of(const Pair& pair) {
     }
     flow.links.push_back(number->second);
   });
+  PG_CHECK(!flow.links.empty() || topology_.links.empty() ||
+               topology_.host(pair.first) == topology_.host(pair.second),
+           "no link joins hosts: use devices of one, or a machine with a link \"of a host\"");
   return flow;
 }
 

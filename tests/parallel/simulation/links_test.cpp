@@ -53,6 +53,8 @@ TEST_CASE("links: a message occupies the link of its pair, and its latency does 
         Times{11.25, 11.25, 11.25});
   CHECK(arrivals(slow, {{0, 1, 100, 10}, {0, 1, 100, 20}}) == Times{11.25, 21.25});
   CHECK_FALSE(slow.shares_links());
+  const Topology inside{{{"inside", Reach::pair, 1000, 0}}, 2};
+  CHECK_THROWS_WITH(arrivals(inside, {{0, 2, 1, 0}}), Contains("no link joins hosts"));
 }
 
 TEST_CASE("links: messages that share a card take as long as their bytes, and wait alike",
