@@ -26,9 +26,8 @@ done
 [[ ${presets[*]} != *asan* ]] || packages+=(--clang)
 examples/install_packages.sh "${packages[@]}"
 # Tests write many small files, which a disk makes them wait for: in memory, where there is room.
-memory=/dev/shm
-[[ -n ${TMPDIR:-} || ! -w $memory || $(df -Pk "$memory" | awk 'END {print $4}') -lt 4000000 ]] ||
-  export TMPDIR=$memory
+[[ -n ${TMPDIR:-} || ! -w /dev/shm || $(df -Pk /dev/shm | awk 'END {print $4}') -lt 4000000 ]] ||
+  export TMPDIR=/dev/shm
 for preset in "${presets[@]}"; do
   trap 'printf "\nrun.sh: FAILED with preset %s; again: tests/run.sh %s\n" "$preset" "$preset" >&2' ERR
   printf '\n== %s: configure\n' "$preset"
