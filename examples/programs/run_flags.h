@@ -65,8 +65,8 @@ struct RunFlags : parallel::SessionScope {
   /// throws: Error if a flag contradicts the saved run
   void parse(CLI::App& app, int argc, char** argv, const std::vector<std::string>& fixed);
 
-  /// Whether this command line asks for such a flag. What a resumed or elastic run had before gives
-  /// way to a layout that has no use for it.
+  /// Whether this command line itself has a flag that begins so. What a resumed or elastic run had
+  /// before gives way to a layout that has no use for it.
   bool asks(const std::string& begin) const {
     const auto found = typed.lower_bound(begin);
     return attempt.number == 0 && (!resumed || (found != typed.end() && found->starts_with(begin)));

@@ -108,7 +108,7 @@ parallel::AllReduce RunLayout::reduction() const {
   return parallel::reductions().at(run_.reduction);
 }
 
-/// Rejects a reduction that the run would not use: it would be a flag without effect.
+/// Rejects a reduction without effect; one that a resumed or elastic run had before becomes `auto`.
 void RunLayout::check_reduction() try {
   PG_CHECK(run_.ranks_per_host == 0 || run_.reduction == "hierarchical" || run_.pretend.cards,
            "--ranks-per-host ", run_.ranks_per_host, ": --reduction ", run_.reduction,
