@@ -175,7 +175,6 @@ void RunFlags::parse(CLI::App& app, int argc, char** argv, const std::vector<std
     if (!prune.once()) saved["--prune-every"] = found.every;
     if (prune.method == "gradual") saved["--prune-until"] = found.until;
   }
-  clip_given = app.count("--clip") > 0;
 }
 
 /// The words of the row of --plan-from.

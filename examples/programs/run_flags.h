@@ -3,6 +3,7 @@
 // Chapter 02.
 #pragma once
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
@@ -48,7 +49,6 @@ struct RunFlags : parallel::SessionScope {
   int ranks_per_host = 0;       // 0: group ranks by host name
   std::string device = "cpu", dtype = "f32", transport = "threads", reduction = "auto";
 
-  bool clip_given = false;
   std::set<std::string> typed;        ///< names of the flags that this command line has itself
   std::set<std::string> saved_files;  ///< flags whose files the checkpoint names, and no word does
   nlohmann::json saved;               ///< the flags that affect the run's result, with their values
@@ -65,11 +65,11 @@ struct RunFlags : parallel::SessionScope {
   /// throws: Error if a flag contradicts the saved run
   void parse(CLI::App& app, int argc, char** argv, const std::vector<std::string>& fixed);
 
-  /// Whether this command line itself has a flag that begins so. What a resumed or elastic run had
+  /// Whether this command line itself has one of these flags. What a resumed or elastic run had
   /// before gives way to a layout that has no use for it.
-  bool asks(const std::string& begin) const {
-    const auto found = typed.lower_bound(begin);
-    return attempt.number == 0 && (!resumed || (found != typed.end() && found->starts_with(begin)));
+  bool asks(std::initializer_list<const char*> names) const {
+    const auto is_typed = [this](const char* name) { return typed.contains(name); };
+    return attempt.number == 0 && (!resumed || std::ranges::any_of(names, is_typed));
   }
   /// throws: Error if flags contradict each other, or ask for something this build lacks
   void check() const;

@@ -71,8 +71,8 @@ void RunLayout::read_own_plan() {
 void RunLayout::choose_clip() {
   const char* why_not = parts_.behaviour().why_no_clip;
   if (!why_not || run_.clip == 0) return;
-  PG_CHECK(!run_.clip_given, "--clip ", run_.clip, ": the schedule ", parts_.schedule, ' ',
-           why_not);
+  PG_CHECK(!run_.resumed && !run_.typed.contains("--clip"), "--clip ", run_.clip, ": the schedule ",
+           parts_.schedule, ' ', why_not);
   run_.clip = 0;
 }
 
@@ -127,7 +127,7 @@ void RunLayout::check_reduction() try {
            parallel::print(sample.codec), " encodes them; leave out one of the two");
   if (run_.ranks_per_host > 0 && !hosts().empty()) parallel::check_hosts(sample, hosts());
 } catch (const autograd::Error&) {
-  if (run_.asks("--reduction") || run_.asks("--ranks-per-host")) throw;
+  if (run_.asks({"--reduction", "--ranks-per-host"})) throw;
   run_.reduction = "auto";
   if (!run_.pretend.cards) run_.ranks_per_host = 0;
   choose_reduction();

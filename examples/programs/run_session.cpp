@@ -56,7 +56,8 @@ RunSettings session_settings(const RunFlags& run, const RunLayout& layout, const
   try {
     pretended = run.pretend.found(training.stages(), layout.ranks(), run.ranks_per_host);
   } catch (const autograd::Error&) {
-    if (run.asks("--pretend")) throw;
+    if (run.asks({"--pretend-compute", "--pretend-link", "--pretend-machine", "--pretend-cards"}))
+      throw;
     left_out = "; nothing is pretended, as this layout can't have the times of the one before";
   }
   for (const Link& link : pretended.topology.links)
