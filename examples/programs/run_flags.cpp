@@ -55,7 +55,7 @@ void RunFlags::add_run_flags(Flags& flags) {
   flags.whole("--check", check_every, 0,
               "updates between searches for silent errors: ranks compute the same, and compare it "
               "bit for bit; 0: none");
-  flags.yes("--quiet", quiet, "print errors only");
+  flags.yes("--quiet", quiet, "print errors and warnings only");
   flags.yes(
       "--profile", profile,
       "time each kernel of the updates, beside what products and memory allow (--device cpu)");

@@ -200,6 +200,16 @@ nlohmann::json RunLayout::flags() const {
   return flags;
 }
 
+std::string RunLayout::gives_way() const {
+  std::string line;
+  if (const std::string was = run_.saved.value("--reduction", "auto");
+      was != "auto" && was != run_.reduction)
+    line += text("; --reduction ", was, " gives way, as this layout can't have it");
+  if (run_.clip != run_.saved.value("--clip", run_.clip))
+    line += text("; gradients are not clipped, which ", parts_.schedule, " can't do");
+  return line;
+}
+
 std::string RunLayout::describe() const {
   std::string ranks = ranks_ == 1 ? "one rank" : text(ranks_, " ranks (", run_.transport, ")");
   if (parts_.cyclic())
@@ -221,13 +231,9 @@ std::string RunLayout::describe() const {
                  tied_ ? "--untied" : "", tied_ && run_.clip > 0 ? " and " : "",
                  run_.clip > 0 ? "--clip 0" : "", " none waits");
   if (chose_reduction_) line += text("; --reduction ", run_.reduction);
-  if (const std::string was = run_.saved.value("--reduction", "auto");
-      was != "auto" && was != run_.reduction)
-    line += text("; --reduction ", was, " gives way, as this layout can't have it");
   if (chose_buckets_)
     line += text("; --stages ", layout_.stages, ", so that sums overlap with backward");
-  if (run_.clip != run_.saved.value("--clip", run_.clip))
-    line += text("; gradients are not clipped, which ", parts_.schedule, " can't do");
+  line += gives_way();
   if (const std::string note = parts_.note(run_.clip > 0); !note.empty()) line += text(". ", note);
   return line;
 }

@@ -21,6 +21,7 @@ using namespace plangrad::parallel;
 /// What observers are told of a run beside its flags.
 struct ObservedRun {
   std::string about;      ///< a line for the user at the beginning
+  std::string gives_way;  ///< the part of it that is told under --quiet, too
   std::string title;      ///< the title of report.html
   nlohmann::json config;  ///< the description of the run in summary.json
   std::string unit = "tokens";

@@ -77,6 +77,7 @@ RunSettings session_settings(const RunFlags& run, const RunLayout& layout, const
   if (!layout.own_plan().empty()) settings.run["plan"] = layout.own_plan();
   observed.about = text(run.other_rate(), training.whole.numel(), " parameters, ", sizes, "; ",
                         layout.describe(), left_out);
+  observed.gives_way = layout.gives_way() + left_out;
   observed.title = layout.title();
   settings.interrupted = settings.interrupted_here = [] { return stopped_by() != 0; };
   return settings;
@@ -140,9 +141,9 @@ void check_losses(const RunFlags& flags, const ReadyRun& run) {
 }
 
 /// Gives the run a folder of its own, unless the user named one; the newest run that saved is then
-/// runs/latest. `chosen`: the folder that rank 0 made, empty on rank 0.
+/// runs/latest, and tells what gives way. `chosen`: the folder that rank 0 made, empty on rank 0.
 /// throws: UsageError if rank 0 can't have the folder
-void place(ReadyRun& run, const std::string& chosen) {
+void place(const RunFlags& flags, ReadyRun& run, const std::string& chosen) {
   RunSettings& settings = run.settings;
   usage([&] {
     if (settings.out.empty()) {
@@ -151,6 +152,8 @@ void place(ReadyRun& run, const std::string& chosen) {
     }
   });
   settings.observed.about += text("; files go to ", settings.out.string());
+  const std::string& gone = settings.observed.gives_way;
+  if (flags.quiet && chosen.empty() && !gone.empty()) tell("warning: " + gone.substr(2));
 }
 
 /// Runs one rank's part of the training. Returns whether the run is complete.
@@ -248,7 +251,7 @@ bool train_on_threads(const RunFlags& flags, const Prepare& prepare, const Finis
     device_kind(flags.device).prepare(ready.layout.ranks(), flags.transport == "nccl");
     return ready;
   });
-  place(run, "");
+  place(flags, run, "");
   usage([&] {  // processes lock it when they have agreed, and then know that all mean this folder
     if (!run.settings.lock) run.settings.lock = std::make_shared<FolderLock>(run.settings.out);
   });
@@ -317,9 +320,9 @@ bool train_on_processes(const RunFlags& flags, const Prepare& prepare, const Fin
     set_compute_threads(std::min(compute_threads(), std::max(1, cores / here)));
     const bool known = started->local_rank >= 0, leads = transport.rank() == 0;
     device_kind(flags.device).prepare(known ? here : size, flags.transport == "nccl");
-    if (leads) place(run, "");
+    if (leads) place(flags, run, "");
     const std::string folder = broadcast_bytes(transport, run.settings.out.string(), flags.timeout);
-    if (!leads) place(run, folder);
+    if (!leads) place(flags, run, folder);
     if (leads && known && started->launcher == "MPICH")
       std::cerr
           << "note: MPICH's mpirun kills all ranks as soon as one dies: none reports or saves "

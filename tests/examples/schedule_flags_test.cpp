@@ -83,6 +83,9 @@ TEST_CASE("cyclic-v2 does not clip, and says so where nobody asked for it") {
   Runs runs{model + cyclic + Words{"pipeline", "--stages", "4"}};
   CHECK_THAT(about(runs, "default", {}), Contains("gradients are not clipped"));
   CHECK_THAT(about(runs, "none", {"--clip", "0"}), !Contains("clipped"));
+  const Finished quiet = run(runs.words("quiet", {"--quiet"}));
+  CHECK(quiet.output.empty());
+  CHECK(quiet.errors == "warning: gradients are not clipped, which cyclic-v2 can't do\n");
   runs.check_same("default", "none");
   CHECK(summary_of(runs.path("default"))["config"]["flags"]["--clip"] == 0);
   runs.check_refused({"--clip", "1"}, "use --clip 0, or --schedule cyclic-v1");
