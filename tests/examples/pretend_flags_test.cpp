@@ -142,4 +142,10 @@ TEST_CASE("a resumed run keeps what it pretends, or is told otherwise") {
   runs.check_refused({"--pretend-compute", "1,2;3,4;5,6"}, "3 sets of times for 2 stages");
   runs.check_refused({"--pretend-link", "1"}, "expected LATENCY,BANDWIDTH");
   runs.check_refused({"--ranks-per-host", "1"}, "or --pretend-cards");
+  const std::string machine = runs.path("one.txt");
+  plangrad::nn::write_file(machine,
+                           "machine one\ndevice memory 1e9 bandwidth 1e9\n"
+                           "device peak.f32 1e9\nhosts 1 devices\n"
+                           "link bus within a host 1e9 B/s 1e-6 s\n");
+  runs.check_refused({"--pretend-machine", machine}, "2 ranks are more than the 1 devices of one");
 }
