@@ -225,10 +225,10 @@ int number(const Variable& variable, const char* name) {
   const char* value = name ? variable(name) : nullptr;
   if (!value) return -1;
   int result = 0;
-  const char* end = value + std::strlen(value);
-  auto [stop, error] = std::from_chars(value, end, result);
-  PG_CHECK(error == std::errc() && stop == end && stop != value && result >= -1,
-           "environment variable ", name, " is '", value, "'; expected a number");
+  const auto [stop, error] = std::from_chars(value, value + std::strlen(value), result);
+  PG_CHECK(error == std::errc() && *stop == 0 && stop != value && result >= -1,
+           "environment variable ", name, " is '", value, "'; expected a number or, to start ",
+           "alone, no variable: env -u ", name, " ...");
   return result;
 }
 
