@@ -123,6 +123,7 @@ void read_residual(const Checkpoint& checkpoint, int saved_ranks, double scale, 
   residual.backend().fill(0, residual);
   for (int saved = 0; saved < saved_ranks; ++saved)
     for (int i = 0; i < count; ++i) {
+      if (chunks[i].empty()) continue;  // no rank of this plan encodes it
       const int taker = chunks[i].contains(saved) ? saved : *chunks[i].begin();
       if (taker == engine.transport().rank())
         add_saved(checkpoint, residual_name(saved), scale, engine.parameters(stage),
@@ -269,9 +270,8 @@ json codec_layout(const Engine& engine, const Plan& plan) {
 std::string lost_residual(const Checkpoint& checkpoint, const Plan& plan,
                           const Training& training) {
   const SavedCodec saved(checkpoint);
-  if (saved.numbers.empty()) return "";
+  if (saved.numbers.empty() || !leaves_out(saved.codec)) return "";
   const CodecSpec& before = saved.codec;
-  if (!leaves_out(before)) return "";
   if (!leaves_out(plan.codec))
     return text("what ", print(before), " has left out of gradients so far is lost, as --codec ",
                 print(plan.codec), " adds nothing later; resume with ", print(before),
