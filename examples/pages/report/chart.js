@@ -56,12 +56,9 @@ function frame(
 function path(x, y, xs, ys) {
   let text = '', pen = 'M';
   xs.forEach((value, i) => {
-    if (!Number.isFinite(ys[i]) || ys[i] === null) {
-      pen = 'M';
-      return;
-    }
-    text += `${pen}${x(value).toFixed(1)} ${y(ys[i]).toFixed(1)}`;
-    pen = 'L';
+    const isDrawn = Number.isFinite(ys[i]);
+    if (isDrawn) text += `${pen}${x(value).toFixed(1)} ${y(ys[i]).toFixed(1)}`;
+    pen = isDrawn ? 'L' : 'M';
   });
   return text;
 }
@@ -108,9 +105,8 @@ function lineChart(width, height, series, {
   xLabel = 'update'
 } = {}) {
   const shown = series.filter((each) => each.x.length);
-  const ys =
-      shown.flatMap((each) => [...each.y, ...(each.low || []), ...(each.high || [])])
-          .filter((value) => Number.isFinite(value) && value !== null && (!log || value > 0));
+  const ys = shown.flatMap((each) => [...each.y, ...(each.low || []), ...(each.high || [])])
+                 .filter((value) => Number.isFinite(value) && (!log || value > 0));
   if (!ys.length) return el('p', {class: 'about'}, 'nothing yet');
   const xs = shown.flatMap((each) => [each.x[0], each.x.at(-1)]);
   let low = ys.reduce((a, b) => Math.min(a, b)), high = ys.reduce((a, b) => Math.max(a, b));

@@ -6,9 +6,8 @@ const runName = (run, i) =>
 
 /** A table with a column for each run, and the change from the first one. */
 function runTable(title, about, rows) {
-  const {runs} = data,
-        shown =
-            rows.filter((row) => row.values.some((value) => value !== undefined && value !== null));
+  const {runs} = data;
+  const shown = rows.filter(({values}) => values.some((value) => (value ?? null) !== null));
   if (!shown.length) return null;
   const change = (value, first) => {
     if (!Number.isFinite(value) || !Number.isFinite(first) || first === 0 || value === first)
@@ -159,14 +158,9 @@ function runBars(title, about, values, parts, text, note) {
 function comparedBars() {
   const names = [
     'forward', 'backward', 'update', 'has no core', 'waits for another rank', 'point-to-point',
-    'collectives', 'other'
+    'collectives', 'other', 'forward and backward'
   ];
-  const parts = [
-    ...names.map(
-        (name, i) =>
-            ({name, color: cssColor(stepColors[i]), ink: cssColor(stepColors[i] + '-ink')})),
-    {name: 'forward and backward', color: cssColor('forward-2'), ink: cssColor('forward-2-ink')}
-  ];
+  const parts = colored(names, [...stepColors, 'forward-2']);
   const time = (of) => (summary) => {
     const all = summary.breakdown?.[of], ranks = summary.ranks ?? summary.peak_bytes?.length;
     if (!all) return null;
@@ -189,8 +183,6 @@ function comparedBars() {
   };
   const categories =
       ['weights', 'gradients', 'optimizer', 'activations', 'communication', 'workspace', 'index'];
-  const colored = (list) =>
-      list.map((name) => ({name, color: cssColor(name), ink: cssColor(name + '-ink')}));
   const fullest = (summary) => {
     const ranks = summary.peak_bytes || [];
     const rank = ranks.reduce((best, each) => !best || each.total > best.total ? each : best, null);

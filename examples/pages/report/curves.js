@@ -4,7 +4,7 @@
 function smoothed(values, weight) {
   let mean = 0, scale = 0;
   return values.map((value) => {
-    if (!Number.isFinite(value) || value === null) return value;
+    if (!Number.isFinite(value)) return value;
     mean = weight * mean + (1 - weight) * value;
     scale = weight * scale + 1 - weight;
     return mean / scale;

@@ -1,7 +1,6 @@
 // Memory of all ranks at their peaks, of one rank over time, and what ZeRO's levels would keep.
 
-const memoryParts = (memory) =>
-    memory.categories.map((name) => ({name, color: cssColor(name), ink: cssColor(name + '-ink')}));
+const memoryParts = (memory) => colored(memory.categories);
 const sinceWords = (shown) =>
     shown.since ? `after ${shown.since.replace(/ after.*/, '')}` : 'at the start';
 
@@ -47,8 +46,7 @@ function levelsChart(shown) {
         '';
     return reason && el('p', {class: 'about'}, reason);
   }
-  const state = ['weights', 'gradients', 'optimizer'].map(
-      (name) => ({name, color: cssColor(name), ink: cssColor(name + '-ink')}));
+  const state = colored(['weights', 'gradients', 'optimizer']);
   const fullest =
       levels[0].map(sum).reduce((best, value, rank, all) => value > all[best] ? rank : best, 0);
   const rows = levels.map((ranks, level) => ({

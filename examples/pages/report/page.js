@@ -116,9 +116,7 @@ function selector(key, label, options, otherwise, onChange) {
 const drawings = [];
 /** A card. `draw(width)` returns its changing content; what else is given stands above it. */
 function panel(title, about, ...content) {
-  const card =
-      el('section', {}, el('h2', {}, title), about && el('p', {class: 'about'}, about), content);
-  return card;
+  return el('section', {}, el('h2', {}, title), about && el('p', {class: 'about'}, about), content);
 }
 /** A place whose content draw(width) makes. */
 function drawn(draw, className = '') {
@@ -149,6 +147,9 @@ function watchWidths() {
   });
 }
 const cssColor = (name) => `var(--${name.replaceAll(' ', '-')})`;
+/** Parts of bars: each name with its colour, and that of text on it. */
+const colored = (names, colors = names) =>
+    names.map((name, i) => ({name, color: cssColor(colors[i]), ink: cssColor(colors[i] + '-ink')}));
 
 function legend(parts) {
   return el(

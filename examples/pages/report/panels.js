@@ -220,8 +220,7 @@ function memoryAgainstPlan(shown) {
 
 const stepColors =
     ['forward-1', 'backward-1', 'update', 'no-core', 'waits', 'communication', 'series-2', 'bubble'];
-const stepParts = (shown) => shown.parts.map(
-    (name, i) => ({name, color: cssColor(stepColors[i]), ink: cssColor(stepColors[i] + '-ink')}));
+const stepParts = (shown) => colored(shown.parts, stepColors);
 
 /** Ranks whose bars are one: each alone, or if there are many, those that compute the same. */
 function rankGroups(shown) {

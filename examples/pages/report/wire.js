@@ -4,8 +4,7 @@ function wirePanel() {
   const shown = shownWindow(), {wire} = shown;
   if (!wire.kinds.length || sum(wire.sent) < 1000)
     return data.summary.ranks > 1 ? panel('Wire', 'Ranks sent less than 1 kB an update.') : null;
-  const parts =
-      wire.kinds.map((name) => ({name, color: cssColor(name), ink: cssColor(name + '-ink')}));
+  const parts = colored(wire.kinds);
   const ratio = sum(wire.f32) / sum(wire.sent), less = ratio > 1.02;
   const rows = [{name: 'sent', values: wire.sent}, {name: 'as f32', values: wire.f32}];
   const kinds = wire.kinds

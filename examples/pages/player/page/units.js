@@ -47,13 +47,7 @@ function drawAtMoments(host, clock, draw) {
 
 const byId = id => document.getElementById(id);
 
-const percent = share => (100 * share)
-                             .toFixed(
-                                 share !== 0 && share < 0.0995 ? 1 :
-                                     share < 0.9995            ? 1 :
-                                                                 0)
-                             .replace(/\.0$/, '') +
-    '%';
+const percent = share => (100 * share).toFixed(share < 0.9995 ? 1 : 0).replace(/\.0$/, '') + '%';
 const digits = number =>
     Math.abs(number) >= 1e5 ? Math.round(number).toLocaleString('en') : '' + +number.toPrecision(4);
 
