@@ -6,6 +6,7 @@
 #include <map>
 #include <queue>
 #include <unordered_set>
+#include <utility>
 
 #include "nn/text/vocabulary.h"
 
@@ -94,11 +95,9 @@ class PairCounts {
   }
 
   void queue_changed() {
-    for (Pair pair : changed_) {
-      if (std::int64_t occurrences = counts_[pair]; occurrences > 0) {
+    for (Pair pair : changed_)
+      if (std::int64_t occurrences = counts_[pair]; occurrences > 0)
         queue_.emplace(occurrences, ~pair);
-      }
-    }
     changed_.clear();
   }
 
@@ -118,9 +117,8 @@ BytePairVocabulary train_byte_pairs(std::string_view text, int size) {
   std::vector<std::string> tokens, merges;
   // GPT-2 numbers the bytes in the order of their symbols.
   std::map<char32_t, int> bytes_by_symbol;
-  for (int byte = 0; byte < 256; ++byte) {
+  for (int byte = 0; byte < 256; ++byte)
     bytes_by_symbol[first_code_point(byte_symbols()[byte]).value] = byte;
-  }
   std::array<std::int32_t, 256> byte_ids{};
   for (const auto& [symbol, byte] : bytes_by_symbol) {
     byte_ids[byte] = static_cast<std::int32_t>(tokens.size());

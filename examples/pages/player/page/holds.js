@@ -3,14 +3,6 @@
 
 const HOLD = {};  // the number of each kind by its name, as the answer has them
 const ranksOnPage = 16;
-// What messages carry, by its number.
-const valueNames = {
-  1: 'output',
-  2: 'gradient',
-  3: 'sum',
-  4: 'weights',
-  6: 'turn'
-};
 
 /** The holdings of an answer, by rank: {hold, what, stage, number, start, end}, sorted by start. */
 function holdingsByRank(answer) {
@@ -78,7 +70,8 @@ class Holds {
         'weights', `${stage}all w v${number}`,
         `all weights of version ${number}, brought by a message`
       ],
-      [HOLD.activations]: ['forward-1', `${stage}${number}`, `activations of microbatch ${number}`],
+      [HOLD.activations]:
+          [`forward-${1}`, `${stage}${number}`, `activations of microbatch ${number}`],
       [HOLD.input]: [
         'input', `${stage}input ${number}`,
         `the stage's input of microbatch ${number}; a second forward makes the rest`
@@ -140,7 +133,7 @@ class Holds {
     const {data} = this, cause = data.cause[i];
     if (cause < 0 || !isCompute(data.op[i])) return 'its turn';
     const kind = {
-      [RECEIVE]: valueNames[data.what[cause]],
+      [RECEIVE]: {1: 'output', 2: 'gradient', 3: 'sum', 4: 'weights', 6: 'turn'}[data.what[cause]],
       [REDUCE]: 'the sum of all',
       [NORM]: 'the norm',
       [GATHER]: 'weights of all'
@@ -199,7 +192,9 @@ class Holds {
       if (data.end[i] > clock.now)
         chips.push(
             el('span', {className: 'chip wire', title: describe(data, i)},
-               `${valueNames[data.what[i]] || ''} ` +
+               `${
+                   {1: 'output', 2: 'gradient', 3: 'sum', 4: 'weights', 6: 'turn'}[data.what[i]] ||
+                   ''} ` +
                    `${data.what[i] === 4 ? 'v' + data.version[i] : data.micro[i]} → rank ${
                        data.peer[i]}`));
     }
