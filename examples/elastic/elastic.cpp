@@ -297,8 +297,8 @@ int ElasticRun::session() {
     } catch (const UsageError& error) {
       why = error.what();
     }
-  throw autograd::Error(text("no plan fits what is left, ", counted(ranks, "rank"), ": ", why,
-                             "; continue with --resume ", out_.string(), " on more"));
+  if (saved_ > 0) why += text("; continue with --resume ", out_.string(), " on more");
+  throw autograd::Error(text("no plan fits what is left, ", counted(ranks, "rank"), ": ", why));
 }
 
 }  // namespace

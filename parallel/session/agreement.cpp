@@ -162,7 +162,7 @@ FolderLock::FolderLock(const fs::path& out) : path_(out / lock_name) {
   PG_CHECK(!fs::is_symlink(folder), folder.string(), " is a link: another run may save to what ",
            "it names; remove the link, or name that run's folder with --out");
   std::error_code ignored;
-  if (!fs::exists(out, ignored)) made_ = {folder, out};
+  made_ = !fs::exists(out, ignored);
   make_writable(folder);
   while (!is_here()) {
     if (file_ >= 0) ::close(file_);
@@ -179,7 +179,11 @@ FolderLock::FolderLock(const fs::path& out) : path_(out / lock_name) {
 FolderLock::~FolderLock() {
   if (is_here()) ::unlink(path_.c_str());  // while it is locked
   ::close(file_);
-  for (const fs::path& each : made_) ::rmdir(each.c_str());  // if nothing was written there
+  std::error_code ignored;
+  const fs::path out = path_.parent_path(), folder = out / "checkpoint";
+  // A run's files need it beside them, or they would be those of a run whose checkpoints moved.
+  const bool is_alone = std::ranges::distance(fs::directory_iterator(out, ignored)) == 1;
+  if (made_ && is_alone && ::rmdir(folder.c_str()) == 0) ::rmdir(out.c_str());
 }
 
 bool FolderLock::is_here() const { return is_named(file_, path_); }

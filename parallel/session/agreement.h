@@ -58,7 +58,7 @@ class FolderLock {
   const std::filesystem::path path_;
   int file_ = -1;  // the system frees the lock when the process ends
   std::string owner_;
-  std::vector<std::filesystem::path> made_;
+  bool made_ = false;  // the folder was not there before
 };
 
 /// Claims a session's output folder: no other run writes to it meanwhile, and all ranks see the

@@ -90,6 +90,12 @@ TEST_CASE("a lost stage leaves the newest save, and the run says which") {
                                    "update 4; continue with --resume"));
   lost = run(runs.words("unsaved", {"--lose", "1@5"}));
   CHECK_THAT(lost.errors, Contains("holds stage 1; nothing was saved before"));
+  // The same command begins anew, and an elastic run does so by itself.
+  lost = run(runs.words("unsaved", {"--lose", "1@5"}));
+  CHECK_THAT(lost.errors, Contains("holds stage 1; nothing was saved before"));
+  lost = run(runs.words("elastic", {"--lose", "1@5", "--elastic"}));
+  CHECK(lost.status == 0);
+  CHECK_THAT(lost.output, Contains("updates done again: 4"));
 }
 
 TEST_CASE("the last update is saved when a loss is not finite") {
