@@ -10,54 +10,35 @@ namespace {
 
 constexpr int connecting = asking - 1;  // a channel; no plan has so many groups
 
-void check_sizes(const Message& message, int from, std::int64_t sent, int to,
-                 std::int64_t expected) {
-  PG_CHECK(sent == expected, "rank ", from, " sent ", sent, " bytes on channel ", message.channel,
-           ", but rank ", to, " expects ", expected, "; both must run the same plan");
-}
-
-class NcclSend : public NcclRequest {
+class NcclMessage : public NcclRequest {
  public:
-  NcclSend(NcclTransport& transport, const Message& message, NcclComm& comm)
-      : NcclRequest(transport, message, comm, {transport.rank(), message.peer, message.channel}) {
-    transport.expect(*this);
-    handshake_.tell(message.peer, message.channel, message_.bytes);
+  NcclMessage(NcclTransport& transport, const Message& message, NcclCall::Key key, NcclComm& comm)
+      : NcclRequest(transport, message, comm, key), receives_(key.last == transport.rank()) {
+    if (receives_) {
+      handshake_.hear(message.peer, message.channel, offered_);
+    } else {
+      transport.expect(*this);
+      handshake_.tell(message.peer, message.channel, message_.bytes);
+    }
   }
 
  protected:
   bool advance() override {
+    if (receives_ && !asked_ && may_begin() && handshake_.done()) accept();
     const bool through = is_through();
-    check_sizes(message_, nccl_.rank(), call_.sent, message_.peer, call_.expected);
+    PG_CHECK(call_.sent == call_.expected, "rank ", key().first, " sent ", call_.sent,
+             " bytes on channel ", message_.channel, ", but rank ", key().last, " expects ",
+             call_.expected, "; both must run the same plan");
     return through;
   }
   void call() override {
-    comm_.begun("ncclSend",
-                ncclSend(message_.data, static_cast<std::size_t>(message_.bytes), ncclUint8,
-                         comm_.member(message_.peer), comm_.get(), nccl_.stream()));
-  }
-
- private:
-  Handshake handshake_{nccl_.inner()};
-};
-
-class NcclReceive : public NcclRequest {
- public:
-  NcclReceive(NcclTransport& transport, const Message& message, NcclComm& comm)
-      : NcclRequest(transport, message, comm, {message.peer, transport.rank(), message.channel}) {
-    handshake_.hear(message.peer, message.channel, offered_);
-  }
-
- protected:
-  bool advance() override {
-    if (!asked_ && may_begin() && handshake_.done()) accept();
-    const bool through = is_through();
-    check_sizes(message_, message_.peer, call_.sent, nccl_.rank(), call_.expected);
-    return through;
-  }
-  void call() override {
-    comm_.begun("ncclRecv",
-                ncclRecv(message_.data, static_cast<std::size_t>(message_.bytes), ncclUint8,
-                         comm_.member(message_.peer), comm_.get(), nccl_.stream()));
+    const std::size_t bytes = static_cast<std::size_t>(message_.bytes);
+    const int peer = comm_.member(message_.peer);
+    const cudaStream_t stream = nccl_.stream();
+    if (receives_)
+      comm_.begun("ncclRecv", ncclRecv(message_.data, bytes, ncclUint8, peer, comm_.get(), stream));
+    else
+      comm_.begun("ncclSend", ncclSend(message_.data, bytes, ncclUint8, peer, comm_.get(), stream));
   }
 
  private:
@@ -68,6 +49,7 @@ class NcclReceive : public NcclRequest {
     asked_ = true;
   }
 
+  const bool receives_;
   std::int64_t offered_ = 0;
   bool asked_ = false;
   Handshake handshake_{nccl_.inner()};
@@ -182,12 +164,14 @@ void NcclTransport::connect(const std::vector<int>& ranks, bool sums) {
 
 std::unique_ptr<Request> NcclTransport::send_from_device(const Message& message) {
   if (message.peer == rank()) return StagedTransport::send_from_device(message);
-  return std::make_unique<NcclSend>(*this, message, comm({rank(), message.peer}));
+  const NcclCall::Key key{rank(), message.peer, message.channel};
+  return std::make_unique<NcclMessage>(*this, message, key, comm({rank(), message.peer}));
 }
 
 std::unique_ptr<Request> NcclTransport::receive_on_device(const Message& message) {
   if (message.peer == rank()) return StagedTransport::receive_on_device(message);
-  return std::make_unique<NcclReceive>(*this, message, comm({message.peer, rank()}));
+  const NcclCall::Key key{message.peer, rank(), message.channel};
+  return std::make_unique<NcclMessage>(*this, message, key, comm({message.peer, rank()}));
 }
 
 std::unique_ptr<Request> NcclTransport::together(Joint what, const std::vector<int>& ranks,
