@@ -97,13 +97,9 @@ static void check_range(const Model& model, int first, int last, int least) {
            "no layers [", first, ",", last, ") in a model with ", model.size(), " layers");
 }
 
-Stage::Stage(const Model& model, int first, int last) {
+Stage::Stage(const Model& model, int first, int last, const ParameterList& shared) {
   check_range(model, first, last, 1);
   for (int i = first; i < last; ++i) layers_.push_back(model[i].build(parameters_));
-}
-
-Stage::Stage(const Model& model, int first, int last, const ParameterList& shared)
-    : Stage(model, first, last) {
   shared_ = parameters_.take(shared);
 }
 

@@ -143,10 +143,9 @@ std::vector<double> cut_places(const Model& model);
 /// A range of a model's layers, built, with parameters that can be bound to weights.
 class Stage {
  public:
-  /// Builds layers [first, last). throws: Error if the range is empty or outside the model
-  Stage(const Model& model, int first, int last);
   /// Builds layers [first, last); the parameters that `shared` names have a buffer of their own.
-  Stage(const Model& model, int first, int last, const ParameterList& shared);
+  /// throws: Error if the range is empty or outside the model
+  Stage(const Model& model, int first, int last, const ParameterList& shared = {});
 
   ParameterList& parameters() { return parameters_; }
   const ParameterList& parameters() const { return parameters_; }
