@@ -81,14 +81,6 @@ struct WarpProducts {
   static __device__ void finish(Sums&...) {}
 };
 
-/// Calls `kernel.template operator()<D>()` with the size of a head.
-template <int D = 16, class Kernel>
-static void dispatch_head(int size, Kernel&& kernel) {
-  if constexpr (D < 128)
-    if (size != D) return dispatch_head<D + 16>(size, kernel);
-  kernel.template operator()<D>();
-}
-
 /// Whether the GPU has the instructions of attention_hopper.cu, which takes one size of heads.
 static bool takes_hopper(const AttentionWork& work) {
   int major = 0;
@@ -99,7 +91,8 @@ static bool takes_hopper(const AttentionWork& work) {
 
 void flash_attention(const AttentionWork& work) {
   if (takes_hopper(work)) return hopper_attention(work);
-  dispatch_head(work.sizes.size, [&]<int D>() {
+  autograd::dispatch<1, 8>(work.sizes.size / 16, [&]<int pieces>() {
+    constexpr int D = 16 * pieces;
     work.dqkv.defined() ? run_flash_backward<WarpProducts, D>(work)
                         : run_flash<WarpProducts, D>(work);
   });
