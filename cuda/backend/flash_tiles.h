@@ -60,9 +60,6 @@ using Bf16 = __nv_bfloat16;
 template <int R, int N>
 using Fragments = float[R][N / 8][4];
 
-/// The factor of exponents that turns powers of e into powers of 2, which GPUs compute.
-constexpr float log2_e = 1.44269504088896341f;
-
 /// A block's head, and the number of its tile of rows in the head, counted from the longest one.
 struct BlockPlace {
   int head, from_longest;

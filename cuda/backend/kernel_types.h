@@ -82,12 +82,14 @@ __device__ T from_float(float x) {
     return __float2bfloat16(x);
 }
 
+/// The factor of exponents that turns powers of e into powers of 2, which GPUs compute.
+constexpr float log2_e = 1.44269504088896341f;
+
 /// Functions of autograd/formulas.h on a GPU.
 struct Math {
   __host__ __device__ static float exp(float x) { return expf(x); }
   /// 1 / (1 + e^-x), with e^-x up to 2^126, so that the sum has an inverse.
   __device__ static float sigmoid(float x) {
-    constexpr float log2_e = 1.44269504f;
     return fast_inverse(1 + fast_exp2(::min(-log2_e * x, 126.0f)));
   }
 };

@@ -28,7 +28,7 @@ struct ExpSum {
 };
 
 /// exp(x) for x <= 0, by the function that GPUs have: a power of two.
-__device__ inline float power(float x) { return fast_exp2(x * 1.44269504f); }
+__device__ inline float power(float x) { return fast_exp2(x * log2_e); }
 
 /// Needs one pass: where a pack has a larger maximum, the sum so far is scaled down. NaN stays in
 /// the sum.
