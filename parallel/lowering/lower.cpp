@@ -33,16 +33,15 @@ Lowering::Lowering(const Plan& computations, SumPath path, Order order)
       holders_(holders(computations)),
       tied_versions_(tied_versions(computations)) {
   out_.rows.assign(plan_.ranks(), {});
-  for (int rank = 0; rank < plan_.ranks(); ++rank)
-    for (const Instruction& x : plan_.rows[rank]) {
-      if (begins_pass(x)) {
-        forward_rank_.emplace(Cell{x.stage, x.micro}, rank);
-        ranks_of_micro_[x.micro].insert(rank);
-      }
-      if (!goes_back(x)) continue;
-      backward_rank_.emplace(Cell{x.stage, x.micro}, rank);
-      if (plan_.uses_tied(x.stage)) backward_rank_[{plan_.stages, x.micro}] = rank;
+  for_each_cell(plan_, [&](int rank, int, const Instruction& x) {
+    if (begins_pass(x)) {
+      forward_rank_.emplace(Cell{x.stage, x.micro}, rank);
+      ranks_of_micro_[x.micro].insert(rank);
     }
+    if (!goes_back(x)) return;
+    backward_rank_.emplace(Cell{x.stage, x.micro}, rank);
+    if (plan_.uses_tied(x.stage)) backward_rank_[{plan_.stages, x.micro}] = rank;
+  });
 }
 
 Plan Lowering::run() {

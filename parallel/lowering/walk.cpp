@@ -9,12 +9,11 @@ Walk::Walk(const Plan& plan) : plan_(plan), ranks_(plan.rows.size()), passes_(pl
   constexpr int most = 10'000;  // a walk looks at each rank at each moment
   PG_CHECK(plan.ranks() <= most, "a plan of ", plan.ranks(), " ranks; at most ", most,
            " are possible. Use fewer --stages or a smaller --data-parallel");
-  for (const Row& row : plan.rows)
-    for (const Instruction& x : row) {
-      if (!adds_gradient(x)) continue;
-      ++missing_[{x.stage, plan.made_by(x.micro)}];
-      if (plan.uses_tied(x.stage)) ++missing_[{plan.stages, plan.made_by(x.micro)}];
-    }
+  for_each_cell(plan, [&](int, int, const Instruction& x) {
+    if (!adds_gradient(x)) return;
+    ++missing_[{x.stage, plan.made_by(x.micro)}];
+    if (plan.uses_tied(x.stage)) ++missing_[{plan.stages, plan.made_by(x.micro)}];
+  });
 }
 
 // [snippet clock]

@@ -71,20 +71,18 @@ Plan later_by(Plan plan, int steps) {
            "the run and whose weights stay where they are; make it by plan show --endless without ",
            "--first, and not with --setting zero");
   const std::map<InBody, int> delays = delays_of(plan);
-  for (int rank = 0; rank < plan.ranks(); ++rank)
-    for (int cell = 0; cell < static_cast<int>(plan.rows[rank].size()); ++cell) {
-      Instruction& x = plan.rows[rank][cell];
-      int version = x.version;
-      if (uses_weights(x) && plan.drift == 0 && part_of(plan, rank, cell) == Part::head) {
-        version = plan.made_by(x.micro) - delays.at(in_body(plan, x));  // below 0: none is so old
-        PG_CHECK(x.version == std::max(version, 0), "rank ", rank, ", ", print(x),
-                 ": the body would ", "read version ", version,
-                 " here; a plan whose head differs from its body can't ",
-                 "begin anew after a validation or a checkpoint");
-      }
-      if (x.micro >= 0) x.micro += steps * plan.per_step;
-      if (x.version >= 0) x.version = std::max(version + steps, 0);
+  for_each_cell(plan, [&](int rank, int cell, Instruction& x) {
+    int version = x.version;
+    if (uses_weights(x) && plan.drift == 0 && part_of(plan, rank, cell) == Part::head) {
+      version = plan.made_by(x.micro) - delays.at(in_body(plan, x));  // below 0: none is so old
+      PG_CHECK(x.version == std::max(version, 0), "rank ", rank, ", ", print(x),
+               ": the body would ", "read version ", version,
+               " here; a plan whose head differs from its body can't ",
+               "begin anew after a validation or a checkpoint");
     }
+    if (x.micro >= 0) x.micro += steps * plan.per_step;
+    if (x.version >= 0) x.version = std::max(version + steps, 0);
+  });
   plan.first += steps;
   return plan;
 }

@@ -109,6 +109,13 @@ struct Plan {
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
+/// Calls each(rank, cell, instruction) for every cell of a plan, row after row.
+void for_each_cell(auto& plan, auto&& each) {
+  for (int rank = 0; rank < plan.ranks(); ++rank)
+    for (int cell = 0; cell < static_cast<int>(plan.rows[rank].size()); ++cell)
+      each(rank, cell, plan.rows[rank][cell]);
+}
+
 /// A run has fewer microbatches, so they and their versions fit an int, also in unrolled plans.
 inline constexpr std::int64_t most_microbatches = 1 << 28;
 

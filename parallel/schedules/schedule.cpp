@@ -128,11 +128,10 @@ Plan without_messages(Plan plan) {
 /// lowering would find only that computations wait for each other.
 void check_passes(const Plan& plan) {
   std::set<Name> found;  // an activation: a forward; a stash: a backward's end
-  for (const Row& row : plan.rows)
-    for (const Instruction& x : row) {
-      if (x.op == Op::forward) found.insert({Value::activation, x.stage, x.micro});
-      if (adds_gradient(x)) found.insert({Value::stash, x.stage, x.micro});
-    }
+  for_each_cell(plan, [&](int, int, const Instruction& x) {
+    if (x.op == Op::forward) found.insert({Value::activation, x.stage, x.micro});
+    if (adds_gradient(x)) found.insert({Value::stash, x.stage, x.micro});
+  });
   for (int micro = plan.first_micro(); micro < plan.last_micro(); ++micro)
     for (int stage = 0; stage < plan.stages; ++stage)
       for (auto [what, letter] : {std::pair(Value::activation, 'F'), {Value::stash, 'B'}}) {
@@ -180,11 +179,10 @@ Plan make_plan(const std::string& name, const Layout& asked) {
 Plan plan_of_rows(Plan plan) {
   PG_CHECK(!plan.is_endless(), "a plan with a period has messages; lower the rows of one length");
   bool has_steps = false;
-  for (const Row& row : plan.rows)
-    for (const Instruction& x : row) {
-      PG_CHECK(is_compute(x), print(x), ": lowering adds messages, and the rows have some already");
-      has_steps |= makes_version(x);
-    }
+  for_each_cell(plan, [&](int, int, const Instruction& x) {
+    PG_CHECK(is_compute(x), print(x), ": lowering adds messages, and the rows have some already");
+    has_steps |= makes_version(x);
+  });
   check_shape(plan);
   check_passes(plan);
   if (!has_steps && plan.home.empty() && plan.steps > 0) place_steps(plan);
@@ -204,13 +202,12 @@ std::string note_on_norms(const Layout& layout) {
 Plan later_plan(Plan plan, int steps) {
   bool merged = false;  // whether negative versions became version 0
   plan.first += steps;
-  for (Row& row : plan.rows)
-    for (Instruction& x : row) {
-      if (x.micro >= 0) x.micro += steps * plan.per_step;
-      if (x.version < 0) continue;
-      merged |= x.version + steps < 0;
-      x.version = std::max(x.version + steps, 0);
-    }
+  for_each_cell(plan, [&](int, int, Instruction& x) {
+    if (x.micro >= 0) x.micro += steps * plan.per_step;
+    if (x.version < 0) return;
+    merged |= x.version + steps < 0;
+    x.version = std::max(x.version + steps, 0);
+  });
   // Merged versions would send travelling weights twice, so messages are added anew.
   if (merged && !plan.home.empty()) return lower(without_messages(std::move(plan)), SumPath::ring);
   return plan;

@@ -84,17 +84,16 @@ bool is_encoded_here(const Instruction& sent, const Plan& plan, const Row& row) 
 /// encode nothing.
 std::vector<std::set<int>> senders(const Plan& plan, int stage) {
   std::vector<std::set<int>> chunks(1);
-  for (int rank = 0; rank < plan.ranks(); ++rank)
-    for (const Instruction& x : plan.rows[rank]) {
-      if (x.stage != stage || x.what != Value::gradient_sum) continue;
-      if (sends(x) && is_encoded_here(x, plan, plan.rows[rank])) chunks[0].insert(rank);
-      if (!meets(x)) continue;
-      const std::vector<int>& group = plan.groups[x.peer];
-      const bool scatters = plan.sharded > 0 && is_local(plan.codec);
-      chunks.resize(scatters ? group.size() : 1);
-      for (std::size_t i = 0; i < chunks.size(); ++i)
-        if (!scatters || group[i] != rank) chunks[i].insert(rank);
-    }
+  for_each_cell(plan, [&](int rank, int, const Instruction& x) {
+    if (x.stage != stage || x.what != Value::gradient_sum) return;
+    if (sends(x) && is_encoded_here(x, plan, plan.rows[rank])) chunks[0].insert(rank);
+    if (!meets(x)) return;
+    const std::vector<int>& group = plan.groups[x.peer];
+    const bool scatters = plan.sharded > 0 && is_local(plan.codec);
+    chunks.resize(scatters ? group.size() : 1);
+    for (std::size_t i = 0; i < chunks.size(); ++i)
+      if (!scatters || group[i] != rank) chunks[i].insert(rank);
+  });
   return chunks;
 }
 

@@ -189,12 +189,9 @@ std::vector<int> most_held(const std::vector<Holding>& held, Hold hold, int rank
 
 Timeline in_row_order(const Plan& plan) {
   Timeline timeline{plan.ranks(), {}};
-  for (int rank = 0; rank < plan.ranks(); ++rank)
-    for (int cell = 0; cell < static_cast<int>(plan.rows[rank].size()); ++cell) {
-      const Instruction& x = plan.rows[rank][cell];
-      timeline.records.push_back(
-          {rank, operation(x).lane(), x, 1.0 * cell, cell + 1.0, 0, 0, cell});
-    }
+  for_each_cell(plan, [&](int rank, int cell, const Instruction& x) {
+    timeline.records.push_back({rank, operation(x).lane(), x, 1.0 * cell, cell + 1.0, 0, 0, cell});
+  });
   return timeline;
 }
 

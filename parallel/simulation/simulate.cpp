@@ -91,14 +91,13 @@ Timeline timeline_of(const Plan& plan, const Events& events, const EventTimes& t
                      const Costs& costs) {
   Timeline result{plan.ranks(), {}};
   result.records.reserve(events.size());
-  for (int rank = 0, cell = 0; rank < plan.ranks(); ++rank)
-    for (int index = 0; index < static_cast<int>(plan.rows[rank].size()); ++index, ++cell) {
-      const Instruction& x = plan.rows[rank][index];
-      const int event = events.of[cell];
-      if (times.pending[event] == 0)
-        result.records.push_back({rank, operation(x).lane(), x, times.start[event],
-                                  times.end[event], bytes_sent(x, rank, plan, costs), 0, index});
-    }
+  auto next = events.of.begin();
+  for_each_cell(plan, [&](int rank, int index, const Instruction& x) {
+    const int event = *next++;
+    if (times.pending[event] == 0)
+      result.records.push_back({rank, operation(x).lane(), x, times.start[event], times.end[event],
+                                bytes_sent(x, rank, plan, costs), 0, index});
+  });
   return result;
 }
 

@@ -43,13 +43,12 @@ std::vector<int> causes_of(const Events& events, const EventTimes& times) {
 
 std::vector<int> stops_of(const Plan& plan, const Events& events, const EventTimes& times) {
   std::vector<int> stopped(plan.ranks(), -1);
-  for (int rank = 0, cell = 0; rank < plan.ranks(); ++rank)
-    for (int index = 0; index < static_cast<int>(plan.rows[rank].size()); ++index, ++cell) {
-      if (times.pending[events.of[cell]] == 0) continue;
-      const Row& row = plan.rows[rank];
-      int& first = stopped[rank];
-      if (first < 0 || (is_compute(row[index]) && !is_compute(row[first]))) first = index;
-    }
+  auto event = events.of.begin();
+  for_each_cell(plan, [&](int rank, int index, const Instruction& x) {
+    if (times.pending[*event++] == 0) return;
+    int& first = stopped[rank];
+    if (first < 0 || (is_compute(x) && !is_compute(plan.rows[rank][first]))) first = index;
+  });
   return stopped;
 }
 

@@ -9,19 +9,17 @@ namespace {
 
 void number_messages(const Plan& plan, Pairing& pairing) {
   std::unordered_map<std::int64_t, int> wire_of;  // by sender * ranks + receiver
-  for (int rank = 0; rank < plan.ranks(); ++rank)
-    for (int index = 0; index < static_cast<int>(plan.rows[rank].size()); ++index) {
-      const Instruction& x = plan.rows[rank][index];
-      if (!travels(x)) continue;
-      const int from = sends(x) ? rank : x.peer, to = sends(x) ? x.peer : rank;
-      const auto [found, is_new] = wire_of.try_emplace(std::int64_t{from} * plan.ranks() + to,
-                                                       static_cast<int>(pairing.wires.size()));
-      if (is_new) pairing.wires.push_back({from, to, {}, {}});
-      Wire& wire = pairing.wires[found->second];
-      std::vector<int>& cells = sends(x) ? wire.sends : wire.recvs;
-      pairing.ends[rank][index] = {found->second, static_cast<int>(cells.size()), -1};
-      cells.push_back(index);
-    }
+  for_each_cell(plan, [&](int rank, int index, const Instruction& x) {
+    if (!travels(x)) return;
+    const int from = sends(x) ? rank : x.peer, to = sends(x) ? x.peer : rank;
+    const auto [found, is_new] = wire_of.try_emplace(std::int64_t{from} * plan.ranks() + to,
+                                                     static_cast<int>(pairing.wires.size()));
+    if (is_new) pairing.wires.push_back({from, to, {}, {}});
+    Wire& wire = pairing.wires[found->second];
+    std::vector<int>& cells = sends(x) ? wire.sends : wire.recvs;
+    pairing.ends[rank][index] = {found->second, static_cast<int>(cells.size()), -1};
+    cells.push_back(index);
+  });
 }
 
 void check_wire(const Plan& plan, const Wire& wire) {

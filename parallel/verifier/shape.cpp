@@ -157,13 +157,12 @@ void check_driven_row(const Plan& plan, int rank) {
 
 void check_shape(const Plan& plan) {
   check_header(plan);
-  for (int rank = 0; rank < plan.ranks(); ++rank)
-    for (int index = 0; index < static_cast<int>(plan.rows[rank].size()); ++index) {
-      const Place at{plan, rank, index};
-      check_fields(at);
-      check_names(at);
-      check_kind(at);
-    }
+  for_each_cell(plan, [&](int rank, int index, const Instruction&) {
+    const Place at{plan, rank, index};
+    check_fields(at);
+    check_names(at);
+    check_kind(at);
+  });
 }
 
 void check_driven(const Plan& plan) {
