@@ -139,7 +139,7 @@ Json all_facts(const VerifiedPlan& verified, const Costs& costs) {
   all.update(times_of(verified, costs, timeline));
   all["breakdown"] = to_json(breakdown(plan, timeline));
   all["critical_path"] = to_json(critical_path(plan, timeline));
-  if (time_step(timeline) > 0) all.update(time_steps_of(plan, timeline));
+  if (uncounted(plan, timeline).empty()) all.update(time_steps_of(plan, timeline));
   return all;
 }
 

@@ -55,9 +55,10 @@ nlohmann::json memory_json(const std::vector<double>& peaks, const MemoryLevel& 
 nlohmann::json facts_of(const VerifiedPlan& verified);
 /// The time of a plan at these costs and, if the costs name bytes, its memory.
 nlohmann::json times_of(const VerifiedPlan& verified, const Costs& costs, const Timeline& timeline);
-/// The cells of each time step. throws: Error if no computation takes time
+/// The cells of each time step. throws: Error if they are not counted (time_steps.h)
 nlohmann::json time_steps_of(const Plan& plan, const Timeline& timeline);
-/// All facts of a plan and what it takes at these costs, as `plan verify --json` prints them.
+/// All facts of a plan and what it takes at these costs, as `plan verify --json` prints them; time
+/// steps are left out if they are not counted.
 nlohmann::json all_facts(const VerifiedPlan& verified, const Costs& costs);
 
 /// All entries of a plan's header; codecs as the text that names them.

@@ -47,10 +47,19 @@ void find_middle(const Plan& plan, const Timeline& timeline, TimeSteps& steps) {
 
 }  // namespace
 
+std::string uncounted(const Plan& plan, const Timeline& timeline) {
+  constexpr double most = 1 << 20, most_of_stages = 1 << 25;
+  const double length = time_step(timeline), count = timeline.makespan() / length;
+  if (!(length > 0)) return "no forward or backward takes time";
+  if (count <= most && count * plan.stages <= most_of_stages) return "";
+  return autograd::text("a plan of ", count, " time steps has too many to count them");
+}
+
 TimeSteps time_steps(const Plan& plan, const Timeline& timeline) {
+  const std::string why_not = uncounted(plan, timeline);
+  PG_CHECK(why_not.empty(), "time steps: ", why_not);
   TimeSteps steps;
   steps.length = time_step(timeline);
-  PG_CHECK(steps.length > 0, "time steps: no forward or backward takes time");
   const std::size_t count = steps.at(timeline.makespan()) + 1;
   steps.alive.resize(count);
   steps.sums.resize(count);

@@ -3,6 +3,7 @@
 // Chapters 06 and 08.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "parallel/simulation/time_steps.h"
@@ -27,7 +28,11 @@ struct TimeSteps {
   int at(double seconds) const { return static_cast<int>(seconds / length + 1e-6); }
 };
 
-/// throws: Error if no forward or backward of the timeline takes time
+/// Why the time steps of a plan's timeline are not counted; empty: they are. Where something else
+/// takes far longer than computations, there are more of them than anybody can read.
+std::string uncounted(const Plan& plan, const Timeline& timeline);
+
+/// throws: Error if they are not counted
 TimeSteps time_steps(const Plan& plan, const Timeline& timeline);
 
 }  // namespace plangrad::examples

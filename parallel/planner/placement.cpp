@@ -58,6 +58,8 @@ std::vector<DownClosed> down_closed_sets(const OperatorGraph& graph,
 OperatorPlacement place(const OperatorGraph& graph, int devices, double bandwidth) {
   PG_CHECK(graph.size() <= most_operators, "the graph has ", graph.size(), " operators; at most ",
            most_operators, " can be placed");
+  PG_CHECK(devices <= int{most_operators}, devices, " devices: at most ", most_operators,
+           " have an operator, and others are of no use; use fewer devices");
   const std::vector<OperatorSet> readers = readers_of(graph);
   const std::vector<DownClosed> sets = down_closed_sets(graph, readers);
   auto load = [&](const DownClosed& before, const DownClosed& after) {

@@ -31,8 +31,8 @@ constexpr std::size_t most_operators = 512, most_down_closed_sets = 20'000;
 /// only, so that inputs pass the devices one behind the other. A load is the seconds of a device's
 /// operators, and of the outputs that come to it and that leave it, each counted once.
 ///   bandwidth: bytes per second into a device, and out of it
-/// throws: Error if the graph is larger than what can be placed. A set of operators is down-closed
-///         if it has all that they need
+/// throws: Error if the graph is larger than what can be placed, or there are more devices than
+///         operators can be. A set of operators is down-closed if it has all that they need
 OperatorPlacement place(const OperatorGraph& graph, int devices, double bandwidth);
 
 }  // namespace plangrad::parallel

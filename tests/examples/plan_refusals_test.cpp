@@ -150,6 +150,8 @@ TEST_CASE("plan refuses plans of very many ranks, and large files that are no pl
   check_refused({"plan", "lower", folder.write("rows", rows)}, "10001 ranks; at most 10000");
   for (int i = 0; i < 50'000; ++i) operators += "n" + std::to_string(i) + " 1 1\n";
   check_refused({"plan", "place", folder.write("graph", operators)}, "at most 512 can be placed");
+  check_refused({"plan", "place", folder.write("one", "a 1 1\n"), "--devices", "2147483647"},
+                "2147483647 devices: at most 512 have an operator");
   check_refused({"plan", "verify", folder.write("zero", std::string(9, '\0'))}, "a zero byte");
   const std::string long_text = folder.write("long", std::string(2 << 20, '\n'));
   for (const Words& reads : {Words{"place"}, Words{"machine"}})

@@ -157,6 +157,12 @@ TEST_CASE("plan verify and simulate tell what a time step holds") {
   const Words free{"plan", "verify", file, "--forward", "0", "--backward", "0"};
   CHECK_FALSE(json_of(free).contains("time_steps"));
   check_refused(free + Words{"--time-steps"}, "no forward or backward takes time", 1);
+  for (const Words& slow : {Words{"--step", "2147483647"}, {"--latency", "1e15"}}) {
+    CHECK(json_of(Words{"plan", "verify", file} + slow)["makespan"] > 1e9);
+    CHECK_FALSE(json_of(Words{"plan", "simulate", file} + slow).contains("time_steps"));
+    check_refused(Words{"plan", "verify", file, "--time-steps"} + slow, "too many to count them");
+  }
+  output_of({"plan", "compare", "1f1b", "gpipe", "--stages", "2", "--step", "2147483647"});
 }
 
 TEST_CASE("plan simulate prints the memory that follows from the sizes that it is given") {
