@@ -188,6 +188,7 @@ void CostFlags::add_flags(CLI::App& app) {
               [this](const auto& each, const std::string& word) { each.take(costs, word); });
   for (const char* instead : {"--bandwidth", "--latency"})
     app.get_option("--machine")->excludes(app.get_option(instead));
+  app.get_option("--devices")->needs(app.get_option("--machine"));
 }
 
 parallel::Costs CostFlags::of(const parallel::Plan& plan) const {

@@ -73,6 +73,9 @@ void OrderFlags::add_flags(CLI::App& app, PlanRequest& request, bool searches) {
   request.model.add_flags(app);
   app.get_option("--cuts")->needs(app.get_option("--model"));
   request.costs.add_flags(app);
+  if (searches) return;
+  for (const char* of_updates : {"--step", "--weight-bytes", "--reduction", "--hosts"})
+    app.remove_option(app.get_option(of_updates));
 }
 
 OrderTask OrderFlags::task(const PlanRequest& request, bool split) const {

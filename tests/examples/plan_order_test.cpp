@@ -73,6 +73,8 @@ TEST_CASE("plan rows and plan order refuse what can't be in one line") {
                 "--tied: the first and last stage of resnet18 share no tensor");
   check_refused({"plan", "rows", "--stages", "4", "--priorities", "B,I,F,W"},
                 "--priorities B,I,F,W: expected F and B, or F with the two parts of a backward");
+  for (const char* of_updates : {"--step", "--weight-bytes", "--reduction", "--hosts"})
+    check_refused({"plan", "rows", "--stages", "2", of_updates, "1"}, of_updates);
   check_refused({"plan", "order", "--stages", "4", "--place", "0,1"},
                 "--stages 4 and a --place with 2 values");
   check_refused({"plan", "order", "--place", "0,1,0", "--most", "1"}, "rank 0 may keep 1, and a");

@@ -70,6 +70,7 @@ TEST_CASE("plan refuses requests that make no sense") {
   const Words simulate{"plan", "simulate", good};
   for (const Words& words : {Words{"--sequences", "3"}, {"--dtype", "bf16"}, {"--threads", "3"}})
     check_refused(simulate + words, words[0] + " requires --model");
+  check_refused(simulate + Words{"--devices", "0,1"}, "--devices requires --machine");
   check_refused(simulate + Words{"--hosts", "0,0,1,1"}, "--hosts: only --reduction hierarchical");
 }
 
