@@ -107,7 +107,8 @@ void simulate_plan(const PlanRequest& request, const Plan& plan) {
   Costs costs = request.costs.of(verified.plan());
   nlohmann::json memory;
   if (!request.model.model.empty()) {
-    const ModelCosts model = request.model.costs(plan, request.schedule.layout);
+    const ModelCosts model =
+        request.model.costs(plan, request.schedule.layout, costs.machine.get());
     costs = with_model(costs, model, plan);
     const Costs ordered = one_by_one(costs);
     const Plan ran = in_order(plan, ordered);

@@ -35,12 +35,15 @@ void ModelFlags::add_flags(CLI::App& app) {
   flags.group("Model (its bytes, and the memory that ranks need)");
   flags.words("--model", model, "NAME", model_words());
   flags.whole("--sequences", sequences, 1, "sequences, or images, of a microbatch");
-  flags.choice("--dtype", dtype, {"f32", "bf16"}, "type of weights and activations");
+  flags.choice("--dtype", dtype, {"f32", "bf16"},
+               "type of weights and activations (default: that in which --machine is faster, else "
+               "f32)");
   flags.number("--prune", prune, 0, 0.9999,
                "share of each matrix that is pruned; ranks store the rest (SAMO)");
   flags.choice("--device", device, {"cpu", "gpu"},
                "whose memory: kernels of this machine's CPU need scratch; a GPU adds gradients "
-               "into sums, and the scratch of its kernels is not counted");
+               "into sums, and the scratch of its kernels is not counted (default: gpu if the "
+               "devices of --machine have no cores, else cpu)");
   flags.whole("--threads", threads, 1, "compute threads of a rank on the CPU");
   for (const char* name : {"--sequences", "--dtype", "--prune", "--device", "--threads"})
     app.get_option(name)->needs(app.get_option("--model"));
@@ -55,15 +58,25 @@ bool ModelFlags::is_tied(int stages) const {
   return Training(planned_model(model).layers, stages).shared.parameters.size() > 0;
 }
 
-ModelCosts ModelFlags::costs(const Plan& plan, const Layout& layout) const {
+DType dtype_on(const Machine* machine, const std::string& given) {
+  const bool is_half = machine && machine->peak_f16 > machine->peak_f32;
+  return (given.empty() ? is_half : given == "bf16") ? DType::bf16 : DType::f32;
+}
+
+std::string device_on(const Machine* machine, const std::string& given) {
+  if (!given.empty()) return given;
+  return machine && machine->cores == 0 ? "gpu" : "cpu";
+}
+
+ModelCosts ModelFlags::costs(const Plan& plan, const Layout& layout, const Machine* machine) const {
   check_layout({}, {.stages = plan.stages, .cuts = layout.cuts});
-  const CostSettings settings{.dtype = dtype == "bf16" ? DType::bf16 : DType::f32,
+  const CostSettings settings{.dtype = dtype_on(machine, dtype),
                               .examples = sequences,
                               .recompute_layers = layout.recompute && plan.stages == 1,
                               .cuts = layout.cuts,
                               .pruned = prune,
                               .stored = sparse::stored_count,
-                              .like = kernels_of(device, threads)};
+                              .like = kernels_of(device_on(machine, device), threads)};
   ModelCosts costs = model_costs(planned_model(model), plan.stages, settings);
   const bool is_tied = costs.training.shared.parameters.size() > 0;
   PG_CHECK(is_tied == !plan.tied.empty(), "--model ", model, ": its stages share ",

@@ -22,9 +22,9 @@ namespace plangrad::examples {
 std::string model_words();
 
 struct ModelFlags {
-  std::string model = {};  ///< a name or a file; empty: none
-  int sequences = 1;       ///< sequences of a microbatch
-  std::string dtype = "f32", device = "cpu";
+  std::string model = {};               ///< a name or a file; empty: none
+  int sequences = 1;                    ///< sequences of a microbatch
+  std::string dtype = {}, device = {};  ///< empty: those of dtype_on() and device_on()
   int threads = 1;
   double prune = 0;
 
@@ -34,9 +34,16 @@ struct ModelFlags {
   /// The costs of the model's stages in this plan.
   ///   layout: of the plan: its cuts count, and whether it recomputes, which a plan with one stage
   ///   does layer by layer
+  ///   machine: that it runs on; null: not known
   /// throws: Error, also if the plan and the model disagree about stages or tied tensors
-  parallel::ModelCosts costs(const parallel::Plan& plan, const parallel::Layout& layout) const;
+  parallel::ModelCosts costs(const parallel::Plan& plan, const parallel::Layout& layout,
+                             const parallel::Machine* machine) const;
 };
+
+/// The type of values, and the device whose memory counts, as flags give them. Empty: the type in
+/// which the machine is faster, and cpu where its devices have cores; without a machine f32, cpu.
+autograd::DType dtype_on(const parallel::Machine* machine, const std::string& given);
+std::string device_on(const parallel::Machine* machine, const std::string& given);
 
 /// Sets the compute threads, and returns the kernels of the device "cpu", whose scratch is part of
 /// a rank's memory. The device "gpu" has none here: null.

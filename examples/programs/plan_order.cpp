@@ -100,7 +100,7 @@ OrderTask OrderFlags::task(const PlanRequest& request, bool split) const {
   task.tied = request.model.is_tied(task.stages());
   PG_CHECK(task.tied || !layout.tied, "--tied: the first and last stage of ", request.model.model,
            " share no tensor; leave it out");
-  const ModelCosts known = request.model.costs(task.empty(), layout);
+  const ModelCosts known = request.model.costs(task.empty(), layout, costs.machine.get());
   task.costs = with_model(costs, known, task.empty());
   if (!kept.empty()) return task;
   task.kept.clear();

@@ -80,13 +80,9 @@ void SearchFlags::add_flags(CLI::App& app) {
 
 namespace {
 
-DType dtype_of(const SearchFlags& flags, const Machine& machine) {
-  if (flags.dtype.empty()) return machine.peak_f16 > machine.peak_f32 ? DType::bf16 : DType::f32;
-  return flags.dtype == "bf16" ? DType::bf16 : DType::f32;
-}
-
 CostSettings settings_of(const SearchFlags& flags, const Machine& machine) {
-  const CostSettings settings{.dtype = dtype_of(flags, machine), .stored = sparse::stored_count};
+  const CostSettings settings{.dtype = dtype_on(&machine, flags.dtype),
+                              .stored = sparse::stored_count};
   for (const CodecSpec& each : flags.codecs) check_smaller("--codec", each, DType::f32);
   for (const CodecSpec& each : flags.channels) {
     PG_CHECK(each.kind().is_for_activations(), "--codec-channel ", print(each),
@@ -134,7 +130,7 @@ Search search_of(SearchFlags& flags) {
   }
   flags.batch = std::max(1, flags.batch), flags.devices = std::max(1, flags.devices);
   search.settings = settings_of(flags, search.machine);
-  if (flags.device.empty()) flags.device = search.machine.cores > 0 ? "cpu" : "gpu";
+  flags.device = device_on(&search.machine, flags.device);
   search.settings.like =
       kernels_of(flags.device, std::max(1, static_cast<int>(search.machine.cores)));
   return search;
