@@ -88,8 +88,8 @@ std::string place_words(const Json& placed) {
                          fmt::join(device["operators"].get<std::vector<std::string>>(), " "));
   }
   return words + fmt::format(
-                     "The busiest device takes {} for an input: the least of all "
-                     "placements, by {} down-closed sets.\n",
+                     "The busiest device takes {} for an input: the least of placements whose "
+                     "outputs go to later devices only, by {} down-closed sets.\n",
                      seconds_text(placed["most"]), placed["sets"].get<std::size_t>());
 }
 

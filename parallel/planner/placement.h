@@ -1,5 +1,5 @@
-// Placement: the operators of a graph on devices, so that the device with the most to do for one
-// input has as little as possible.
+// Placement: the operators of a graph on devices, one behind the other, so that the device with the
+// most to do for one input has little.
 // Not here: layers of a model on stages (engine/training.h), the latency of one input.
 // Chapter 16; Tarnawski et al. 2020, "Efficient Algorithms for Device Placement of DNN Graph
 // Operators", section 5.1.
@@ -27,9 +27,9 @@ struct OperatorPlacement {
 /// What can be placed: operators, and down-closed sets of them, as all pairs of sets are looked at.
 constexpr std::size_t most_operators = 512, most_down_closed_sets = 20'000;
 
-/// Places operators so that the largest load is the least possible. Outputs go to later devices
-/// only, so that inputs pass the devices one behind the other. A load is the seconds of a device's
-/// operators, and of the outputs that come to it and that leave it, each counted once.
+/// Places operators so that the largest load is the least of placements whose outputs go to later
+/// devices only, so that inputs pass the devices one behind the other. A load is the seconds of a
+/// device's operators, and of the outputs that come to it and that leave it, each counted once.
 ///   bandwidth: bytes per second into a device, and out of it
 /// throws: Error if the graph is larger than what can be placed, or there are more devices than
 ///         operators can be. A set of operators is down-closed if it has all that they need

@@ -90,7 +90,8 @@ TEST_CASE("plan place prints devices and their operators, and refuses what is no
   CHECK_THAT(
       output_of(words),
       Contains("device 1      2.46 ms  norm2 up gelu down sum2\nThe busiest device takes "
-               "2.46 ms for an input: the least of all placements, by 17 down-closed sets."));
+               "2.46 ms for an input: the least of placements whose outputs go to later devices "
+               "only, by 17 down-closed sets."));
   const nlohmann::json json = json_of(words);
   CHECK(json["devices"][0]["operators"].size() == 7);
   CHECK(json["devices"][1]["load"] == json["most"]);
