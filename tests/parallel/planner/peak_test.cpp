@@ -249,20 +249,25 @@ TEST_CASE("peaks: with sums that take no time or long, 2BW's replicas have less 
   }
 }
 
-// PipeDream-2BW's figure 10, on 8 GPUs of 16 GB, of which its runtime leaves 15.3. The GPipe of the
-// paper recomputes, and keeps logits in f32 for all microbatches; ours keeps all activations here.
-TEST_CASE("peaks: GPipe fits 2.2B with 32 sequences, and not with 64 or 256", "[planner]") {
+// In PipeDream-2BW's figure 10, on 8 GPUs of 16 GB, of which its runtime leaves 15.3, GPipe has room
+// for 32 sequences of 2.2B with recomputation, and not for 64 or 256: it keeps logits in f32 for all
+// microbatches. Ours does not, so this limit is not reproduced: with recomputation all three fit,
+// and only the GPipe that keeps all activations ends there.
+TEST_CASE("peaks: GPipe fits 2.2B with 256 sequences if it recomputes, and else with 32",
+          "[planner]") {
   const ModelCosts costs =
       model_costs(planned_model("2bw-2.2b"), 8, {.dtype = DType::bf16, .examples = 8});
-  const auto bytes = [&](int sequences) {
-    const Layout layout{.stages = 8, .microbatches = sequences / 8, .tied = true};
+  const auto bytes = [&](int sequences, bool recompute) {
+    const Layout layout{
+        .stages = 8, .microbatches = sequences / 8, .recompute = recompute, .tied = true};
     const VerifiedPlan plan = verify(make_plan("gpipe", layout));
     const Timeline timeline = simulate(plan, one_by_one({.backward = {2}}));
     return fullest(peaks(plan.plan(), timeline, sizes_of(costs, plan.plan()))).total();
   };
-  CHECK(bytes(32) < 15.3e9);
-  CHECK(bytes(64) > 15.3e9);
-  CHECK(bytes(256) > 15.3e9);
+  for (const int sequences : {32, 64, 256}) {
+    CHECK(bytes(sequences, true) < 15.3e9);
+    CHECK((bytes(sequences, false) < 15.3e9) == (sequences == 32));
+  }
 }
 
 TEST_CASE("peaks: a rank's saved checkpoint has all of the optimizer's state", "[planner]") {
