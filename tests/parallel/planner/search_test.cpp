@@ -252,9 +252,10 @@ TEST_CASE("search: the bars of PipeDream-2BW's figure 12, of which two are fitte
   }
 }
 
-// The published system keeps 11.4 GB (figure 7) of the plan for which ours keeps 9.6: with as much
-// more of everything, depth 8 does not fit 3.8B.
-TEST_CASE("search: the depths of PipeDream-2BW on 64 V100", "[search]") {
-  CHECK(best_depth("2bw-2.2b", "2bw", 512, 15.3e9) == 8);
-  CHECK(best_depth("2bw-3.8b", "2bw", 512, 15.3e9 * 9.6 / 11.4) == 16);
+// PipeDream-2BW has depth 8 for 2.2B, as here, and 16 for 3.8B, which is not reproduced: its system
+// keeps 11.4 GB (figure 7) of the plan for which ours keeps 9.6, and here depth 8 still fits.
+TEST_CASE("search: the depths of PipeDream-2BW on 64 V100, of which one is the paper's",
+          "[search]") {
+  for (const char* name : {"2bw-2.2b", "2bw-3.8b"})
+    CHECK(best_depth(name, "2bw", 512, 15.3e9) == 8);
 }
