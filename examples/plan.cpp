@@ -24,6 +24,7 @@
 #include "parallel/drawing/draw.h"
 #include "parallel/drawing/figure.h"
 #include "parallel/plan/plan.h"
+#include "parallel/simulation/machine.h"
 #include "parallel/simulation/variants.h"
 #include "parallel/verifier/verify.h"
 
@@ -114,6 +115,7 @@ void simulate_plan(const PlanRequest& request, const Plan& plan) {
     const Plan ran = in_order(plan, ordered);
     memory =
         memory_json(peaks(ran, simulate(verified, ordered), sizes_of(model, ran, costs.sums.how)));
+    if (costs.machine && costs.machine->memory > 0) memory["device"] = costs.machine->memory;
   }
   if (request.json) {
     nlohmann::json facts = all_facts(verified, costs);
@@ -122,6 +124,7 @@ void simulate_plan(const PlanRequest& request, const Plan& plan) {
   }
   const Timeline timeline = simulate(verified, costs);
   print_lines(times(request, verified, costs, timeline, memory));
+  if (memory.contains("device")) print_lines({{"device memory", fit_of(memory)}});
   const CriticalPath path = critical_path(verified.plan(), timeline);
   std::cout << fmt::format("{:<22}{}\n\n", "critical path", describe(path))
             << breakdown_table(breakdown(verified.plan(), timeline))
