@@ -31,6 +31,13 @@ Plan pipeline_plan(const Layout& layout, std::vector<int> keep,
   return plan;
 }
 
+Plan flushed_plan(const Layout& layout, const WorkOfStep& append) {
+  return pipeline_plan(layout, {/*keep*/ 1}, [&](Row& row, int replica, int rank) {
+    for (int step = layout.first; step < layout.first + layout.steps; ++step)
+      append(row, rank, step, layout.micros(replica, step));
+  });
+}
+
 // [snippet append_in_turn]
 void append_in_turn(Row& row, const Row& forwards, const Row& backwards, int ahead) {
   std::size_t done = 0;

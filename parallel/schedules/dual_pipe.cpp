@@ -47,13 +47,10 @@ void append_crossing(Crossing& both, int microbatches, int place, int depth) {
 
 /// The model is folded: rank r of D has stages r and 2D - 1 - r.
 Plan dual_pipe_v(const Layout& layout) {
-  return pipeline_plan(layout, {/*keep*/ 1}, [&](Row& row, int replica, int rank) {
+  return flushed_plan(layout, [&](Row& row, int rank, int step, const std::vector<int>& micros) {
     const std::vector<int> stages = layout.stages_of(rank);
-    for (int step = layout.first; step < layout.first + layout.steps; ++step) {
-      const std::vector<int> micros = layout.micros(replica, step);
-      Crossing both{{row, stages[0], micros, step}, {row, stages[1], micros, step}};
-      append_crossing(both, layout.microbatches, rank, layout.depth());
-    }
+    Crossing both{{row, stages[0], micros, step}, {row, stages[1], micros, step}};
+    append_crossing(both, layout.microbatches, rank, layout.depth());
   });
 }
 
@@ -61,16 +58,13 @@ Plan dual_pipe_v(const Layout& layout) {
 /// microbatches enter at rank 0, the others at rank D - 1.
 Plan dual_pipe(const Layout& layout) {
   const int depth = layout.depth(), half = (layout.microbatches + 1) / 2;
-  return pipeline_plan(layout, {/*keep*/ 1}, [&](Row& row, int replica, int rank) {
+  return flushed_plan(layout, [&](Row& row, int rank, int step, const std::vector<int>& all) {
     const std::vector<int> stages = layout.stages_of(rank);
     const bool begins_down = rank < depth / 2;
-    for (int step = layout.first; step < layout.first + layout.steps; ++step) {
-      const std::vector<int> all = layout.micros(replica, step);
-      const Flow down(row, stages[0], {all.begin(), all.begin() + half}, step);
-      const Flow up(row, stages[1], {all.begin() + half, all.end()}, step);
-      Crossing both{begins_down ? down : up, begins_down ? up : down};
-      append_crossing(both, half, begins_down ? rank : depth - 1 - rank, depth / 2);
-    }
+    const Flow down(row, stages[0], {all.begin(), all.begin() + half}, step);
+    const Flow up(row, stages[1], {all.begin() + half, all.end()}, step);
+    Crossing both{begins_down ? down : up, begins_down ? up : down};
+    append_crossing(both, half, begins_down ? rank : depth - 1 - rank, depth / 2);
   });
 }
 

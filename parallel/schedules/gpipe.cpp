@@ -7,11 +7,9 @@ namespace {
 
 // [snippet gpipe]
 Plan gpipe(const Layout& layout) {
-  return pipeline_plan(layout, {/*keep*/ 1}, [&](Row& row, int replica, int stage) {
-    for (int step = layout.first; step < layout.first + layout.steps; ++step) {
-      for (int micro : layout.micros(replica, step)) row.push_back(forward(stage, micro, step));
-      for (int micro : layout.micros(replica, step)) row.push_back(backward(stage, micro, step));
-    }
+  return flushed_plan(layout, [](Row& row, int stage, int step, const std::vector<int>& micros) {
+    for (int micro : micros) row.push_back(forward(stage, micro, step));
+    for (int micro : micros) row.push_back(backward(stage, micro, step));
   });
 }
 // [end snippet]

@@ -13,20 +13,17 @@ Plan interleaved(const Layout& layout) {
   const int depth = layout.depth(), chunks = layout.chunks;
   const std::int64_t count = layout.microbatches, rounds = std::max<std::int64_t>(1, count / depth);
   const int longest = static_cast<int>((count + rounds - 1) / rounds);
-  return pipeline_plan(layout, {/*keep*/ 1}, [&](Row& row, int replica, int rank) {
+  return flushed_plan(layout, [&](Row& row, int rank, int step, const std::vector<int>& micros) {
     const std::vector<int> stages = layout.stages_of(rank);
     const int ahead = (chunks > 1 ? 2 : 1) * (depth - 1 - rank) + (chunks - 1) * longest;
-    for (int step = layout.first; step < layout.first + layout.steps; ++step) {
-      const std::vector<int> micros = layout.micros(replica, step);
-      Row forwards, backwards;
-      for (int round = 0; round < rounds; ++round)
-        for (int chunk = 0; chunk < chunks; ++chunk)
-          for (auto i = count * round / rounds; i < count * (round + 1) / rounds; ++i) {
-            forwards.push_back(forward(stages[chunk], micros[i], step));
-            backwards.push_back(backward(stages[chunks - 1 - chunk], micros[i], step));
-          }
-      append_in_turn(row, forwards, backwards, ahead);
-    }
+    Row forwards, backwards;
+    for (int round = 0; round < rounds; ++round)
+      for (int chunk = 0; chunk < chunks; ++chunk)
+        for (auto i = count * round / rounds; i < count * (round + 1) / rounds; ++i) {
+          forwards.push_back(forward(stages[chunk], micros[i], step));
+          backwards.push_back(backward(stages[chunks - 1 - chunk], micros[i], step));
+        }
+    append_in_turn(row, forwards, backwards, ahead);
   });
 }
 // [end snippet]

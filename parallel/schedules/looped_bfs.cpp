@@ -9,15 +9,12 @@
 namespace plangrad::parallel {
 
 static Plan looped_bfs(const Layout& layout) {
-  return pipeline_plan(layout, {/*keep*/ 1}, [&](Row& row, int replica, int rank) {
+  return flushed_plan(layout, [&](Row& row, int rank, int step, const std::vector<int>& micros) {
     const std::vector<int> stages = layout.stages_of(rank);
-    for (int step = layout.first; step < layout.first + layout.steps; ++step) {
-      const std::vector<int> micros = layout.micros(replica, step);
-      for (int stage : stages)
-        for (int micro : micros) row.push_back(forward(stage, micro, step));
-      for (int stage : stages | std::views::reverse)
-        for (int micro : micros) row.push_back(backward(stage, micro, step));
-    }
+    for (int stage : stages)
+      for (int micro : micros) row.push_back(forward(stage, micro, step));
+    for (int stage : stages | std::views::reverse)
+      for (int micro : micros) row.push_back(backward(stage, micro, step));
   });
 }
 

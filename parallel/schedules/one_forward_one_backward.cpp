@@ -8,10 +8,9 @@ namespace {
 
 // [snippet one_forward_one_backward]
 Plan one_forward_one_backward(const Layout& layout) {
-  return pipeline_plan(layout, {/*keep*/ 1}, [&](Row& row, int replica, int stage) {
+  return flushed_plan(layout, [&](Row& row, int stage, int step, const std::vector<int>& micros) {
     const int ahead = layout.stages - 1 - stage;
-    for (int step = layout.first; step < layout.first + layout.steps; ++step)
-      append_1f1b(row, stage, layout.micros(replica, step), ahead, [&](int) { return step; });
+    append_1f1b(row, stage, micros, ahead, [&](int) { return step; });
   });
 }
 // [end snippet]

@@ -101,6 +101,12 @@ Plan empty_plan(const Layout& layout, int ranks, std::vector<int> keep);
 Plan pipeline_plan(const Layout& layout, std::vector<int> keep,
                    const std::function<void(Row& row, int replica, int rank)>& append);
 
+/// The plan of a pipeline that runs empty before every step: append() adds to the row of a rank
+/// what it computes of a step, whose weights all of it reads, for its replica's microbatches.
+using WorkOfStep =
+    std::function<void(Row& row, int rank, int step, const std::vector<int>& micros)>;
+Plan flushed_plan(const Layout& layout, const WorkOfStep& append);
+
 /// Describes what clipping costs a schedule that otherwise begins updates without a bubble.
 std::string note_on_norms(const Layout& layout);
 

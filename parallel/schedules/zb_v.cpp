@@ -24,13 +24,10 @@ void append_zb_v(Flow& down, Flow& up, int microbatches, int rank, int depth) {
 }
 
 Plan zb_v(const Layout& layout) {
-  return pipeline_plan(layout, {/*keep*/ 1}, [&](Row& row, int replica, int rank) {
+  return flushed_plan(layout, [&](Row& row, int rank, int step, const std::vector<int>& micros) {
     const std::vector<int> stages = layout.stages_of(rank);
-    for (int step = layout.first; step < layout.first + layout.steps; ++step) {
-      const std::vector<int> micros = layout.micros(replica, step);
-      Flow down(row, stages[0], micros, step), up(row, stages[1], micros, step);
-      append_zb_v(down, up, layout.microbatches, rank, layout.depth());
-    }
+    Flow down(row, stages[0], micros, step), up(row, stages[1], micros, step);
+    append_zb_v(down, up, layout.microbatches, rank, layout.depth());
   });
 }
 

@@ -31,11 +31,9 @@ void append_zero_bubble(Row& row, int stage, const std::vector<int>& micros, int
 /// With times = 1 (ZB-H1), every stage keeps as many microbatches as 1F1B's first one. With
 /// times = 2 (ZB-H2), twice as many forwards run ahead, and each W comes twice as late.
 Plan zero_bubble(const Layout& layout, int times) {
-  return pipeline_plan(layout, {/*keep*/ 1}, [&](Row& row, int replica, int stage) {
-    for (int step = layout.first; step < layout.first + layout.steps; ++step)
-      append_zero_bubble(row, stage, layout.micros(replica, step),
-                         /*ahead*/ times * (layout.stages - 1 - stage), /*later*/ times * stage,
-                         step);
+  return flushed_plan(layout, [&](Row& row, int stage, int step, const std::vector<int>& micros) {
+    append_zero_bubble(row, stage, micros, /*ahead*/ times * (layout.stages - 1 - stage),
+                       /*later*/ times * stage, step);
   });
 }
 // [end snippet]

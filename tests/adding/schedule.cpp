@@ -9,13 +9,10 @@ namespace {
 
 // [snippet late_weights]
 Plan late_weights(const Layout& layout) {
-  return pipeline_plan(layout, {/*keep*/ 1}, [&](Row& row, int replica, int stage) {
-    for (int step = layout.first; step < layout.first + layout.steps; ++step) {
-      const std::vector<int> micros = layout.micros(replica, step);
-      for (int micro : micros) row.push_back(forward(stage, micro, step));
-      for (Value part : {Value::input_part, Value::weight_part})
-        for (int micro : micros) row.push_back(backward_part(part, stage, micro, step));
-    }
+  return flushed_plan(layout, [](Row& row, int stage, int step, const std::vector<int>& micros) {
+    for (int micro : micros) row.push_back(forward(stage, micro, step));
+    for (Value part : {Value::input_part, Value::weight_part})
+      for (int micro : micros) row.push_back(backward_part(part, stage, micro, step));
   });
 }
 // [end snippet]

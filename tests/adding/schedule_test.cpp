@@ -71,10 +71,9 @@ TEST_CASE("adding a schedule: an order that the verifier rejects", "[adding]") {
   // GPipe's paper lets the last microbatch go back first. Sums would then differ in their bits from
   // those of one rank, so the verifier asks for the order of the microbatches.
   auto last_first = [](const Layout& layout) {
-    return pipeline_plan(layout, {/*keep*/ 1}, [&](Row& row, int replica, int stage) {
-      const std::vector<int> micros = layout.micros(replica, 0);
-      for (int micro : micros) row.push_back(forward(stage, micro, 0));
-      for (int micro : micros | std::views::reverse) row.push_back(backward(stage, micro, 0));
+    return flushed_plan(layout, [](Row& row, int stage, int step, const std::vector<int>& micros) {
+      for (int micro : micros) row.push_back(forward(stage, micro, step));
+      for (int micro : micros | std::views::reverse) row.push_back(backward(stage, micro, step));
     });
   };
   const Schedule schedule{.name = "last-first", .make = last_first};
