@@ -205,23 +205,17 @@ bool Lead::may_drain_anywhere() const {
 
 bool run_session(const Training& training, Transport& transport, const DevicePtr& device,
                  RunData& data, const SessionSettings& settings) {
-  auto observed = [](SessionRank& rank, auto part) {
-    try {
-      return part();
-    } catch (...) {
-      rank.fail();
-      throw;
-    }
-  };
-  if (transport.rank() == 0) {
-    Lead lead(training, transport, device, data, settings);
-    return observed(lead, [&] { return lead.run(); });
+  std::unique_ptr<SessionRank> rank;
+  if (transport.rank() == 0)
+    rank = std::make_unique<Lead>(training, transport, device, data, settings);
+  else
+    rank = std::make_unique<SessionRank>(training, transport, device, data, settings);
+  try {
+    return rank->run();
+  } catch (...) {
+    rank->fail();
+    throw;
   }
-  SessionRank rank(training, transport, device, data, settings);
-  return observed(rank, [&] {
-    rank.follow();
-    return true;
-  });
 }
 
 }  // namespace plangrad::parallel

@@ -121,11 +121,12 @@ void SessionRank::begin() {
   if (cuts_peaks_) peaks_.cut();
 }
 
-void SessionRank::follow() {
+bool SessionRank::run() {
   for (Order what; !std::holds_alternative<End>(what);) {
     what = unpack<Order>(broadcast_bytes(engine_.transport(), "", settings_.engine.timeout));
     std::visit([this](const auto& each) { answer(each); }, what);
   }
+  return true;
 }
 
 Train::Answer SessionRank::carry_out(const Train& what) {

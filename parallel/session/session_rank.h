@@ -96,8 +96,8 @@ class SessionRank {
   virtual ~SessionRank() = default;
   SessionRank(const SessionRank&) = delete;
 
-  /// Carries out rank 0's orders, until the session ends.
-  void follow();
+  /// Carries out rank 0's orders, until the session ends; returns true.
+  virtual bool run();
   /// Tells the observers, in the handler of what this rank threw.
   void fail() noexcept;
 
@@ -175,7 +175,7 @@ class Lead : public SessionRank {
  public:
   using SessionRank::SessionRank;
   /// Returns whether the run is complete.
-  bool run();
+  bool run() override;
 
   // What observers use, on rank 0:
   void tell(const Told& told);
