@@ -67,8 +67,8 @@ void RunLog::write(const json& line) {
 void RunLog::heard(Lead&, const Heard& heard) {
   for (const RunResult& result : heard.results) busy_ += result.compute + result.update;
   for (const HeardUpdate& update : heard.updates) step(update);
-  const auto ranks = static_cast<double>(heard.results.size());
-  if (ranks > 1) bubble_ = 1 - busy_ / (ranks * std::max(seconds_, 1e-9));
+  ranks_ = static_cast<double>(heard.results.size());
+  bubble_ = 1 - busy_ / (ranks_ * std::max(seconds_, 1e-9));
   fullest_ = std::ranges::max_element(heard.results, {}, &RunResult::peak)->peak;
 }
 
@@ -95,7 +95,7 @@ std::string RunLog::progress(int step) {
   if (validation_.contains("validation_accuracy"))
     line += fmt::format(" ({:.2f}% right)", 100 * validation_["validation_accuracy"].get<double>());
   line += fmt::format("  {:.0f} {}/s", units_per_second(), settings_.unit);
-  if (bubble_) line += fmt::format("  bubble {:.0f}%", 100 * std::max(0.0, *bubble_));
+  if (ranks_ > 1) line += fmt::format("  bubble {:.0f}%", 100 * std::max(0.0, bubble_));
   if (fullest_ > 0) line += "  fullest rank " + bytes_text(static_cast<double>(fullest_));
   const double average = seconds_ / (step - first_);
   return line + fmt::format("  {} left", clock_time(average * (scope_.steps - step)));

@@ -50,6 +50,9 @@ class RunLog : public RunObserver {
   double seconds() const { return seconds_; }
   double units_per_second() const { return static_cast<double>(units_) / std::max(seconds_, 1e-9); }
   double last_loss() const { return last_loss_; }
+  /// Share of the ranks' time in which they neither computed nor stepped, over all updates of the
+  /// session.
+  double bubble() const { return bubble_; }
 
  private:
   void step(const HeardUpdate& update);
@@ -66,10 +69,9 @@ class RunLog : public RunObserver {
   std::optional<MetricFiles> files_;  // of rank 0
   std::function<void(const nlohmann::json&)> hears_ = [](const nlohmann::json&) {};
   bool terminal_, line_open_ = false, lacks_lines_ = false;
-  double seconds_ = 0, busy_ = 0, last_loss_ = 0;
+  double seconds_ = 0, busy_ = 0, bubble_ = 0, last_loss_ = 0;
+  double ranks_ = 0;           // 0: none was heard yet
   nlohmann::json validation_;  // not shown yet
-  std::optional<double>
-      bubble_;  // the share of time in which ranks were idle, if there are several
   std::int64_t units_ = 0, fullest_ = 0;
   std::chrono::steady_clock::time_point shown_;
 };

@@ -67,12 +67,9 @@ void RunRecord::ready(Lead& lead) {
 }
 
 void RunRecord::heard(Lead& lead, const Heard& heard) {
-  for (std::size_t rank = 0; rank < heard.results.size(); ++rank) {
-    const RunResult& result = heard.results[rank];
-    busy_ += result.compute + result.update;
-    for (const auto& [kind, bytes] : result.bytes_sent)
+  for (std::size_t rank = 0; rank < heard.results.size(); ++rank)
+    for (const auto& [kind, bytes] : heard.results[rank].bytes_sent)
       bytes_sent_[{static_cast<int>(rank), kind}] += bytes;
-  }
   if (!heard.updates.empty()) steps_ = heard.updates.back().version;
   const std::chrono::duration<double> old = std::chrono::steady_clock::now() - written_;
   if (old.count() >= settings_.report_every) write(lead);
@@ -101,12 +98,6 @@ void RunRecord::ended(Lead& lead) {
   ranks_ = ask(lead);
   const AtWork reporting(lead.engine().transport(), Work::reporting);
   write(lead, /*last*/ true);
-}
-
-/// Share of the ranks' time in which they neither computed nor stepped, over all updates of the
-/// session.
-double RunRecord::bubble() const {
-  return 1 - busy_ / (static_cast<double>(ranks_.size()) * std::max(log_.seconds(), 1e-9));
 }
 
 std::string RunRecord::drains() const {
@@ -161,7 +152,7 @@ json RunRecord::summary(Lead& lead) {
                                  on_cores ? shared : std::nullopt, sums_of(lead)});
   result.update(recordings_.back().facts->summary);
   result["saving"] = {{"seconds", saving}, {"share", saving / std::max(seconds + saving, 1e-9)}};
-  result["bubble"]["all_steps"] = bubble();
+  result["bubble"]["all_steps"] = log_.bubble();
   if (!drained_.empty()) result["drained"] = drained_;
   if (shared) result["shared_cores"] = {{"ranks", shared->ranks}, {"cores", shared->cores}};
   if (matmul_rate_)
@@ -214,7 +205,7 @@ void RunRecord::write_end(Lead& lead) {
   if (!facts->about_times.empty()) lead.say(facts->about_times);
   if (!drained_.empty())
     lead.say(text("the pipeline drained ", drains(), "; the bubble of all steps is ",
-                  std::round(1000 * bubble()) / 10, "%"));
+                  std::round(1000 * log_.bubble()) / 10, "%"));
   draw(lead, found, /*last*/ true);
 }
 

@@ -63,7 +63,6 @@ class RunRecord : public AskingObserver<Nothing, MeasuredRank> {
   void write(Lead& lead, bool last = false);
   void write_end(Lead& lead);
   nlohmann::json summary(Lead& lead);
-  double bubble() const;
 
   const RunLog& log_;
   const RecordSettings settings_;
@@ -71,8 +70,7 @@ class RunRecord : public AskingObserver<Nothing, MeasuredRank> {
   int steps_ = 0;                    // updates of the run so far
   std::vector<MeasuredRank> ranks_;  // as asked last
   std::map<std::pair<int, std::string>, std::int64_t> bytes_sent_;
-  double busy_ = 0;                     // seconds that all ranks together computed and stepped
-  std::map<std::string, int> drained_;  // by why
+  std::map<std::string, int> drained_;               // by why
   nlohmann::json events_ = nlohmann::json::array();  // besides those that metrics.jsonl tells of
   std::vector<Recording> recordings_;
   std::optional<double> matmul_rate_;  // measured at the end
