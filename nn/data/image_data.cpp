@@ -52,11 +52,16 @@ struct Idx {
 Idx read_idx(const std::filesystem::path& path, std::size_t dimensions, const char* content) {
   Unpacked file(path);
   const std::size_t header = 4 + 4 * dimensions;
-  const std::vector<std::uint8_t> bytes = file.next(header);
+  std::vector<std::uint8_t> bytes = file.next(header);
+  const std::int64_t magic = bytes.size() < 4 ? 0 : big_endian(bytes, 0);
+  const auto expected = 0x800 + static_cast<std::int64_t>(dimensions);  // 8: unsigned bytes
+  if (magic != expected) {
+    for (const std::uint8_t byte : file.next(512)) bytes.push_back(byte);
+    const std::string kind = foreign_kind({reinterpret_cast<char*>(bytes.data()), bytes.size()});
+    PG_CHECK(kind.empty(), path.string(), ' ', kind);
+  }
   PG_CHECK(bytes.size() >= header, path.string(), " is cut short: expected a header of ", header,
            " bytes, found ", bytes.size());
-  std::int64_t magic = big_endian(bytes, 0);
-  std::int64_t expected = 0x800 + static_cast<std::int64_t>(dimensions);  // 8: unsigned bytes
   PG_CHECK(magic == expected, path.string(), " is not an IDX file of ", content,
            ": its magic number is ", magic, ", expected ", expected);
 

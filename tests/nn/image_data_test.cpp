@@ -86,6 +86,13 @@ TEST_CASE("image data: broken IDX files are refused with a reason") {
                     Contains("which is impossible"));
   CHECK_THROWS_WITH(images(word(0x803) + word(0) + word(2) + word(3)),
                     Contains("which is impossible"));
+  for (const auto& [start, what] :
+       {std::pair("version https://git-lfs.github.com/spec/v1", "Git LFS"),
+        {"<!DOCTYPE html><html>", "is a web page"},
+        {"Entry not found", "is a web page"},  // less than a header
+        {"PK\x03\x04 and more than a header", "save_pretrained"},
+        {"\x93NUMPY and more than a header", "numpy.save"}})
+    CHECK_THROWS_WITH(images(start), Contains(what));
   CHECK_THROWS_WITH(read_idx_labels(folder.file("x", good)), Contains("not an IDX file of labels"));
   CHECK_THROWS_WITH(read_idx_images(folder.path / "none"), Contains("no file"));
   CHECK_THROWS_WITH(read_idx_images(folder.path), Contains("is a folder"));
