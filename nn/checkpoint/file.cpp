@@ -107,7 +107,9 @@ std::string foreign_kind(std::string_view start) {
       {"<?xml", web},
       {"entry not found", web},
       {"invalid username or password", web},
-      {"pk\3\4", pickle},
+      {"pk\3\4",
+       "is a zip archive: unpack it, or, if torch.save wrote it, load it in Python, and write it "
+       "with save_pretrained or safetensors.torch.save_file"},
       {"\x80\2\x8a\x0a", pickle},
       {"\x80\2}q", pickle},
       {"gguf", "is a GGUF file of llama.cpp: use the model that it was converted from"},
@@ -116,8 +118,14 @@ std::string foreign_kind(std::string_view start) {
       {"\xfd\x37zxz", "is packed by xz: unpack it with unxz"},
       {"bzh91ay&sy", "is packed by bzip2: unpack it with bunzip2"},
       {"par1", "is a table of Parquet: write its column of text to a file, with pandas"},
+      {"arrow1", "is a table of Arrow: write its column of text to a file, with pandas"},
+      {"sqlite format 3", "is a database of SQLite: write its column of text to a file"},
+      {"\x89hdf\r\n", "is a file of HDF5: read it in Python, and write what it holds"},
+      {"\x89png\r\n", "is a picture (PNG): images are read as IDX files"},
+      {"\x7f\x65lf", "is a program or library of Linux (ELF), not data"},
       {"mmididx", "is an index of Megatron: the token ids are in the .bin file beside it"},
       {"\x93numpy", "is an array of numpy.save: write its bytes alone, with tofile"}};
+  if (start.size() > 257 && start.substr(257, 5) == "ustar") return "is a tar archive: unpack it";
   std::string lower(start.substr(0, 64));
   lower.erase(0, lower.find_first_not_of(" \t\r\n"));
   for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;

@@ -20,7 +20,7 @@ std::vector<std::byte> read_header(const OpenFile& file) {
   const std::string path = file.path().string();
   PG_CHECK(file.size() >= length_bytes, path, ": file is cut short: expected at least ",
            length_bytes, " bytes, found ", file.size());
-  std::vector<std::byte> header(std::min<std::uint64_t>(file.size(), 64));
+  std::vector<std::byte> header(std::min<std::uint64_t>(file.size(), 512));
   file.read(0, header);
   const std::string_view start(reinterpret_cast<const char*>(header.data()), header.size());
   PG_CHECK(foreign_kind(start).empty(), path, ' ', foreign_kind(start));

@@ -116,14 +116,14 @@ bool are_ids_of(std::size_t width, std::string_view bytes) {
   return low.size() > 64 && high.size() <= 4;
 }
 
-/// Whether nearly all bytes are floats of ordinary size, as every fourth pair of ids at most is.
+/// Whether nearly all values are of ordinary size. Of floats made of ids, a fourth are, at most.
+template <class Float>
 bool are_floats(std::string_view bytes) {
-  std::size_t ordinary = 0;
-  for (std::size_t at = 0; at < bytes.size() / 4; ++at) {
-    const float size = std::abs(std::bit_cast<float>(word_at(bytes, at)));
-    ordinary += size > 1e-9f && size < 1e9f;
-  }
-  return bytes.size() >= 256 && 10 * ordinary > 9 * (bytes.size() / 4);
+  if (bytes.size() < 256) return false;
+  std::vector<Float> values(bytes.size() / sizeof(Float));
+  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(Float));
+  const auto ordinary = [](Float x) { return std::abs(x) > 1e-9f && std::abs(x) < 1e9f; };
+  return 10 * std::ranges::count_if(values, ordinary) > 9 * std::ssize(values);
 }
 
 /// Whether the first of two bytes takes few values and the second one many. Ids are numbered by
@@ -151,9 +151,15 @@ std::string other_than_tokens(std::string_view bytes) {
   if (start.size() >= 64 && valid_utf8_prefix(start) + 4 > start.size() &&
       std::ranges::none_of(start, [](char c) { return c >= 0 && c < '\t'; }))
     return "is text: give it a name that does not end in .bin";
+  if ((start.starts_with("\xff\xfe") || start.starts_with("\xfe\xff")) && start.size() >= 64 &&
+      4 * std::ranges::count(start, '\0') > std::ssize(start))  // of two bytes, most have a zero
+    return "is text of UTF-16: convert it to UTF-8, under a name without .bin";
+  if (bytes.size() >= 128 && bytes.substr(2) == bytes.substr(0, bytes.size() - 2))
+    return "holds the same id everywhere, from which nothing can be learnt: write it anew";
   if (are_ids_of(3, start)) return "looks like token ids of 3 bytes: write them as uint16";
   if (are_ids_of(4, start)) return "looks like token ids of 4 or 8 bytes: write them as uint16";
-  if (are_floats(start)) return "looks like values of float32";
+  if (are_floats<float>(start)) return "looks like values of float32";
+  if (are_floats<double>(start)) return "looks like values of float64";
   if (are_swapped(start)) return "looks like big-endian token ids: swap their bytes";
   return "";
 }

@@ -124,7 +124,7 @@ TEST_CASE("train_gpt refuses data that it can't train on, before it writes") {
   Folder folder;
   const std::string empty = folder.write("empty.txt", ""), small = folder.write("small.txt", "abc");
   const std::string odd = folder.write("odd.bin", "abc"),
-                    high = folder.write("high.bin", repeat(std::string("\x2c\x01", 2), 200));
+                    high = folder.write("high.bin", repeat(std::string("\x2c\1\x2d\1", 4), 100));
   const std::string bytes = folder.write("bytes.txt", letters + "\xff");
   check_refusals(
       folder, {{{"--data", folder / "none.txt"}, "no file "},
@@ -144,7 +144,7 @@ TEST_CASE("train_gpt refuses data that it can't train on, before it writes") {
 TEST_CASE("train_gpt refuses to resume what is not the same run") {
   Folder folder;
   const std::string other = folder.write("other.txt", repeat("abcdefghi", 50));
-  const std::string ids = folder.write("ids.bin", repeat(std::string("\7\0", 2), 200));
+  const std::string ids = folder.write("ids.bin", repeat(std::string("\7\0\10\0", 4), 100));
   const std::string turned =
       folder.write("turned.txt", std::string(letters.rbegin(), letters.rend()));
   const Words resume{"--resume", folder / "earlier"};

@@ -373,7 +373,7 @@ TEST_CASE("what is no safetensors file is named, with what to do", "[safetensors
   CHECK_THAT(refusal_of_other("<!DOCTYPE html>\n<html>"), Contains("is a web page"));
   CHECK_THAT(refusal_of_other("  <HTML><body>503"), Contains("is a web page"));
   CHECK_THAT(refusal_of_other("Entry not found"), Contains("is a web page"));
-  CHECK_THAT(refusal_of_other("PK\x03\x04 and more"), Contains("is a file of torch.save"));
+  CHECK_THAT(refusal_of_other("PK\x03\x04 and more"), Contains("is a zip archive"));
   CHECK_THAT(refusal_of_other("\x80\x02}q\x01 and more"), Contains("is a file of torch.save"));
   CHECK_THAT(refusal_of_other("GGUF\x03 and more"), Contains("is a GGUF file"));
   CHECK_THAT(refusal_of_other("\x1f\x8b\x08 and more"), Contains("is packed by gzip"));

@@ -170,7 +170,7 @@ TEST_CASE("text data: .bin files of other kinds are refused where it can be told
     CHECK_THROWS_WITH(load_text_data(folder.file("a.bin", bytes), "", ""), Contains(why));
   };
   refused(word(20) + word(0) + R"({"a":{"dtype":"U8"}})", "is a safetensors file");
-  refused("PK\x03\x04 and more", "is a file of torch.save");
+  refused("PK\x03\x04 and more", "is a zip archive: unpack it, or, if torch.save wrote");
   refused("\x93NUMPY and more", "is an array of numpy.save");
   refused("<!DOCTYPE html>", "is a web page");
   std::string text;
@@ -182,31 +182,43 @@ TEST_CASE("text data: .bin files of other kinds are refused where it can be told
     small += std::string{static_cast<char>(i * 31 % 65), '\0'};
   }
   refused(wide, "looks like token ids of 4 or 8 bytes");
-  std::string three, swapped, letters, floats, ids;
+  std::string three, swapped, letters, floats, doubles, utf16 = "\xff\xfe", ids;
   for (std::uint32_t i = 0; i < 30'000; ++i) {
     std::uint32_t id = i * 7919 % 65'521;
     for (int twice = 0; twice < 2; ++twice) id = id * id >> 16;  // small ones are most
     three += word(id * 2 % 100'000).substr(0, 3);
     swapped += {static_cast<char>(id >> 8), static_cast<char>(id)};
     letters += {'\0', static_cast<char>(i * 31 % 65)};
-    floats += word(std::bit_cast<std::uint32_t>(0.02f * std::sin(static_cast<float>(i))));
+    const float value = 0.02f * std::sin(static_cast<float>(i));
+    floats += word(std::bit_cast<std::uint32_t>(value));
+    doubles.append(std::bit_cast<std::array<char, 8>>(value / 3.0).data(), 8);
+    utf16 += {static_cast<char>('a' + id % 26), '\0'};
     ids += word(id).substr(0, 2);
   }
   refused(three, "looks like token ids of 3 bytes");
   refused(swapped, "looks like big-endian token ids");
   refused(letters, "looks like big-endian token ids");
   refused(floats, "looks like values of float32");
+  refused(doubles, "looks like values of float64");
+  refused(utf16, "is text of UTF-16");
+  for (const char byte : {'\0', '\xff'}) refused(std::string(128, byte), "the same id everywhere");
+  refused(std::string(257, 'x') + "ustar  " + ids, "a tar archive");
   for (const auto& [start, what] : {std::pair("\x28\xb5\x2f\xfd", "packed by zstd"),
                                     {"\xfd\x37zXZ", "packed by xz"},
                                     {"BZh91AY&SY", "packed by bzip2"},
                                     {"\x1f\x8b\x08", "packed by gzip"},
                                     {"PAR1", "a table of Parquet"},
+                                    {"ARROW1", "a table of Arrow"},
+                                    {"SQLite format 3", "a database of SQLite"},
+                                    {"\x89HDF\r\n\x1a\n", "a file of HDF5"},
+                                    {"\x89PNG\r\n\x1a\n", "a picture"},
+                                    {"\x7f\x45LF", "a program"},
                                     {"MMIDIDX", "an index of Megatron"}})
     refused(start + ids, what);
   // Ids that begin as a pickle or gzip might, and such as use all values alike, are read.
   std::string evenly;
   for (std::uint32_t i = 0; i < 30'000; ++i) evenly += word(i * 40'503 % 65'536).substr(0, 2);
-  for (const std::string& good : {ids, "\x80\2" + ids, "\x1f\x8b" + ids, evenly})
+  for (const std::string& good : {ids, "\x80\2" + ids, "\x1f\x8b" + ids, "\xff\xfe" + ids, evenly})
     CHECK(load_text_data(folder.file("ids.bin", good), "", "").training.size() >= 27'000);
   CHECK(load_text_data(folder.file("small.bin", small), "", "").training.size() == 900);
 }
