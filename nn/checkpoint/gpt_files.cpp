@@ -123,16 +123,19 @@ Tensor turned(const Parameter& parameter, const Tensor& x) {
 
 using Weights = std::map<std::string, SafetensorsEntry>;
 
-/// The tensors of all files under our names, without causal masks, which are not weights. A file
-/// may have the table of a tied model under the head's name alone.
+/// The tensors of all files under our names, without what torch.compile, peft and other wrappers put
+/// before them, and without causal masks, which are not weights. A file may have the table of a tied
+/// model under the head's name alone.
 Weights weights_of(const std::vector<fs::path>& files, bool tied) {
+  const std::set<std::string_view> wrappers{"_orig_mod.", "module.", "base_model.", "model.",
+                                            "transformer."};
   Weights result;
   for (const fs::path& path : files) {
     const SafetensorsFile file(path.string());
     for (const SafetensorsEntry& entry : file.entries()) {
-      std::string name = entry.name;
-      for (const std::string prefix : {"_orig_mod.", "module.", "transformer."})
-        if (name.starts_with(prefix)) name.erase(0, prefix.size());
+      std::string_view name = entry.name;
+      while (wrappers.contains(name.substr(0, name.find('.') + 1)))
+        name.remove_prefix(name.find('.') + 1);
       if (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias")) continue;
       PG_CHECK(result.emplace(name, entry).second, path.string(), ": has ", format::in_quotes(name),
                " twice, with and without a prefix like transformer.");

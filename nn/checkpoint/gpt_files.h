@@ -24,7 +24,8 @@ GptConfig read_gpt_config(const std::filesystem::path& folder);
 
 /// Fills a flat buffer with the folder's weights of `parameters`: the network of read_gpt_config(),
 /// or any of its stages. Values are F32, F16, BF16 or F64 and are rounded to the buffer's type.
-/// Names may begin with "transformer."; files store linear layers transposed, as (In,Out).
+/// Names may begin with "transformer." and wrappers' prefixes, such as "module."; files store
+/// linear layers transposed, as (In,Out).
 /// shapes: weights (parameters.numel())
 /// throws: Error if the files lack a tensor of the network, have one that it lacks, have one
 ///         with another shape, or have a head that differs from the table that it is tied to

@@ -376,11 +376,14 @@ TEST_CASE("weights of other kinds are named, with what to do") {
 
 TEST_CASE("names and settings that other tools write are read") {
   Folder folder;
-  for (const char* activation : {"gelu_pytorch_tanh", "gelu_fast", "gelu_new"}) {
+  for (const auto& [activation, prefix] : {std::pair("gelu_pytorch_tanh", "_orig_mod.transformer."),
+                                           {"gelu_fast", "module._orig_mod.module.transformer."},
+                                           {"gelu_new", "base_model.model.transformer."},
+                                           {"gelu_new", "model."}}) {
     folder.config["activation_function"] = activation;
     folder.config["tie_word_embeddings"] = nullptr;
     folder.config["scale_attn_weights"] = nullptr;
-    folder.write("F32", "_orig_mod.transformer.");
+    folder.write("F32", prefix);
     Network network(folder.path);
     load_gpt_weights(folder.path, network.stage.parameters(), network.weights);
     CHECK(count_wrong(network, folder) == 0);
