@@ -231,7 +231,13 @@ TextData load_text_data(const std::filesystem::path& data, const std::filesystem
     check_utf8(validation, validation_bytes);
   }
   std::shared_ptr<const Vocabulary> made;
-  if (!tokens || !vocabulary.empty()) made = make_vocabulary(vocabulary, bytes, validation_bytes);
+  try {
+    if (!tokens || !vocabulary.empty()) made = make_vocabulary(vocabulary, bytes, validation_bytes);
+  } catch (const Error& error) {
+    if (tokens || !std::filesystem::exists(vocabulary)) throw;
+    throw Error(text(error.what(), ". Instead of a text, train on its ids, which Hugging Face's ",
+                     "tokenizer makes: a .bin file of uint16"));
+  }
 
   TokenData train = data_of("the training data " + data.string(), data, bytes, made.get(), tokens);
   TokenData validate =

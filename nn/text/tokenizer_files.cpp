@@ -110,10 +110,9 @@ auto read_by(const fs::path& file, const char* as, F read) {
     return read(bytes);
   } catch (const std::exception& problem) {
     const std::string kind = foreign_kind(bytes);
-    throw Error(kind.empty() ? text(file.string(), as, problem.what(),
-                                    ". Instead of a text, train on its ids, ",
-                                    "which Hugging Face's tokenizer makes: a .bin file of uint16")
-                             : text(file.string(), ' ', kind));
+    const bool of_json = dynamic_cast<const json::exception*>(&problem);
+    const char* what = of_json ? "it is no JSON, or not of its kind's form" : problem.what();
+    throw Error(kind.empty() ? text(file.string(), as, what) : text(file.string(), ' ', kind));
   }
 }
 
@@ -132,7 +131,9 @@ Beside tokens_beside(const fs::path& folder) {
   };
   const auto read_in = [&](const char* name, auto take) {
     if (fs::exists(folder / name))
-      read_by(folder / name, ": ", [&](const std::string& bytes) { take(parse_json(bytes)); });
+      read_by(folder / name, ": ", [&](const std::string& bytes) {
+        take(json(parse_json(bytes).get<json::object_t>()));  // throws if it is a list
+      });
   };
   bool is_gpt2 = fs::exists(folder / "config.json");  // if no class of a tokenizer is named
   json named = json::object();                        // by role

@@ -265,6 +265,11 @@ TEST_CASE("text data: files that can't be used are named") {
   auto good = folder.file("good.txt", "good");
   CHECK_THROWS_WITH(load_text_data(good, folder.file("bad.txt", "ab\xff"), "chars"),
                     Contains("bad.txt is not valid UTF-8 at byte 2"));
+  const std::string broken = folder.file("tokenizer.json", "{");
+  CHECK_THROWS_WITH(load_text_data(good, "", broken),
+                    Contains("not of its kind's form. Instead of a text, train on its ids"));
+  CHECK_THROWS_WITH(load_text_data(folder.file("ids.bin", "abcd"), "", broken),
+                    EndsWith("it is no JSON, or not of its kind's form"));
   CHECK(load_text_data(folder.file("bad.txt", "ab\xff"), "", "bytes").training.size() == 2);
 }
 

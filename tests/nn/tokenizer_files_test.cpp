@@ -177,17 +177,23 @@ TEST_CASE("an error names that file of a tokenizer which has it") {
   const auto check = [&](const char* name, const std::string& bytes, const std::string& part) {
     write_file(folder.path / name, bytes);
     CHECK_THROWS_WITH(read_tokenizer(folder.path),
-                      StartsWith((folder.path / name).string()) && Contains(part));
+                      StartsWith((folder.path / name).string()) && Contains(part) &&
+                          !Contains("json.exception") && !Contains("train on its ids"));
     std::filesystem::remove(folder.path / name);
   };
   const char* config = "tokenizer_config.json";
   check(config, R"({"add_prefix_space": true})", "add_prefix_space is true");
   check(config, R"({"add_bos_token": true})", "add_bos_token is true");
-  check(config, R"({"split_special_tokens": true})", "a .bin file of uint16");
+  check(config, R"({"split_special_tokens": true})", "split_special_tokens is true");
   check(config, R"({"added_tokens_decoder": {"x": {"content": "y"}}})", "");
   check(config, "<html>", "is a web page");
   check("added_tokens.json", R"({"<|pad|>": "one"})", "expected a whole number");
+  for (const char* name : {config, "special_tokens_map.json", "added_tokens.json"}) {
+    check(name, "[1]", "it is no JSON, or not of its kind's form");
+    check(name, "{", "it is no JSON, or not of its kind's form");
+  }
   CHECK(read_tokenizer(folder.path)->size() == 259);
+  check("tokenizer.json", "{}", "it is no JSON, or not of its kind's form");
 }
 
 TEST_CASE("a tokenizer that adds tokens to each text is refused") {
