@@ -137,7 +137,8 @@ Weights weights_of(const std::vector<fs::path>& files, bool tied) {
       while (wrappers.contains(name.substr(0, name.find('.') + 1)))
         name.remove_prefix(name.find('.') + 1);
       if (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias")) continue;
-      PG_CHECK(result.emplace(name, entry).second, path.string(), ": has ", format::in_quotes(name),
+      PG_CHECK(result.emplace(name, entry).second, path.string(), ": has ",
+               format::in_quotes(std::string(name)),
                " twice, with and without a prefix like transformer.");
     }
   }
@@ -186,6 +187,14 @@ const SafetensorsEntry& find(const std::string& path, const Weights& entries,
 
 /// Checks that the file holds exactly the network of the config.
 void check_names(const std::string& path, const GptConfig& config, Weights found) {
+  for (const auto& [name, entry] : found) {
+    const std::string tensor = ": has a tensor " + format::in_quotes(name);
+    PG_CHECK(name.find(".lora_") == name.npos, path, tensor,
+             " of LoRA: merge it into its model with merge_and_unload() of the package peft");
+    for (const char* head : {"score.", "classifier.", "qa_outputs.", "v_head."})
+      PG_CHECK(!name.starts_with(head), path, tensor,
+               ", the head of another task: in Python, save the GPT2LMHeadModel without it");
+  }
   const Stage network(gpt(config), 0, config.layers + 2);
   for (const Parameter& parameter : network.parameters())
     check_type(path, find(path, found, parameter, "config.json"));

@@ -283,6 +283,12 @@ TEST_CASE("a model file that is not the config's is refused") {
              Contains("wte.weight is (5,4), config.json asks for (6,4)"));
   CHECK_THAT(after([](Folder& f) { f.tensors["transformer.ln_f.bias"] = Values("x", {4}); }),
              Contains("has \"ln_f.bias\" twice, with and without a prefix"));
+  for (const auto& [name, cure] :
+       {std::pair("base_model.model.transformer.h.0.attn.c_attn.lora_A.default.weight", "unload()"),
+        {"score.weight", "save the GPT2LMHeadModel without it"},
+        {"v_head.summary.weight", "save the GPT2LMHeadModel without it"}})
+    CHECK_THAT(after([name = name](Folder& f) { f.tensors[name] = Values("x", {4}); }),
+               Contains(cure));
 
   Folder folder;
   folder.write("I32");
