@@ -33,8 +33,9 @@ json built_in() {
 /// A value of config.json for an error: the beginning of a long one.
 std::string shown(const json& value) { return value.dump().substr(0, 200); }
 
-/// Reads a positive whole number, under the first of `names` that the config has.
-int size_setting(const json& config, std::initializer_list<const char*> names) {
+/// Reads a positive whole number, under the first of `names` that the config has. One that says it
+/// is GPT-2's may leave it to the default of Hugging Face.
+int size_setting(const json& config, std::initializer_list<const char*> names, int standard) {
   for (const char* name : names) {
     if (!config.contains(name)) continue;
     const json& value = config[name];
@@ -42,7 +43,9 @@ int size_setting(const json& config, std::initializer_list<const char*> names) {
              shown(value), ", expected a whole number from 1 to 2^31 - 1");
     return value.get<int>();
   }
-  throw Error(text(*names.begin(), " is missing"));
+  PG_CHECK(config.contains("model_type") && config["model_type"] == "gpt2", *names.begin(),
+           " is missing");
+  return standard;
 }
 
 GptConfig parse_config(const json& config) {
@@ -59,11 +62,11 @@ GptConfig parse_config(const json& config) {
            "activation_function is ", shown(activation),
            "; plangrad's GPT supports only \"gelu_new\" and its other names");
   GptConfig result;
-  result.layers = size_setting(config, {"n_layer", "num_hidden_layers"});
-  result.heads = size_setting(config, {"n_head", "num_attention_heads"});
-  result.width = size_setting(config, {"n_embd", "hidden_size"});
-  result.context = size_setting(config, {"n_positions", "n_ctx", "max_position_embeddings"});
-  result.vocabulary = size_setting(config, {"vocab_size"});
+  result.layers = size_setting(config, {"n_layer", "num_hidden_layers"}, 12);
+  result.heads = size_setting(config, {"n_head", "num_attention_heads"}, 12);
+  result.width = size_setting(config, {"n_embd", "hidden_size"}, 768);
+  result.context = size_setting(config, {"n_positions", "n_ctx", "max_position_embeddings"}, 1024);
+  result.vocabulary = size_setting(config, {"vocab_size"}, 50257);
   const json inner = setting("n_inner"), tied = setting("tie_word_embeddings");
   PG_CHECK(inner.is_null() || inner == 4ll * result.width, "n_inner is ", shown(inner),
            "; plangrad's GPT supports only 4 * n_embd = ", 4ll * result.width);

@@ -202,6 +202,16 @@ TEST_CASE("the config becomes ours") {
   CHECK(config.heads == 2);
   CHECK(config.width == 4);
   CHECK(config.context == 7);
+
+  folder.config = {{"model_type", "gpt2"}};  // all else as Hugging Face's GPT2Config has it
+  folder.write();
+  fs::resize_file(folder.path / "model.safetensors", 1 << 30);
+  config = read_gpt_config(folder.path);
+  CHECK(config.layers == 12);
+  CHECK(config.heads == 12);
+  CHECK(config.width == 768);
+  CHECK(config.context == 1024);
+  CHECK(config.vocabulary == 50257);
 }
 
 TEST_CASE("causal masks are skipped, a tied head may be in the file, an untied one must be") {
@@ -253,6 +263,7 @@ TEST_CASE("a config that the network does not compute is refused by name") {
   Folder folder;
   CHECK_THAT(refusal(folder), Contains("no file "));
   folder.config.erase("vocab_size");
+  folder.config.erase("model_type");
   folder.write();
   CHECK_THAT(refusal(folder), Contains("vocab_size is missing"));
   write_file(folder.path / "config.json", "{\"n_layer\":");
