@@ -217,23 +217,23 @@ void check_names(const std::string& path, const GptConfig& config, Weights found
 
 std::string other_weights(const fs::path& folder) {
   std::map<std::string, std::string> remedies{
-      {".gguf", "use the model that it was converted from"},
       {".safetensors", "if it holds all weights of the model, rename it"}};
-  for (const char* kind : {".bin", ".pt", ".pth", ".h5", ".msgpack"})
+  for (const char* kind : {".gguf", ".onnx", ".npz"})
+    remedies[kind] = "use the model that it was converted from";
+  for (const char* kind : {".bin", ".pt", ".pth", ".h5", ".msgpack", ".index"})
     remedies[kind] =
         "load it in Python with transformers, and write it anew with save_pretrained(NEW_FOLDER)";
-  std::string words;
+  std::set<std::string> names;  // in their order, which a folder does not have
   std::error_code no_folder;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, no_folder)) {
-    const std::string name = entry.path().filename().string();
-    if (name == "adapter_model.safetensors")
-      return name +
-             ", which changes another model (LoRA): merge it into that one with "
-             "merge_and_unload() of the package peft";
-    const auto found = remedies.find(entry.path().extension().string());
-    if (found != remedies.end()) words = name + ": " + found->second;
-  }
-  return words;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, no_folder))
+    names.insert(entry.path().filename().string());
+  if (const char* name = "adapter_model.safetensors"; names.contains(name))
+    return text(name, ", which changes another model (LoRA): merge it into that one with ",
+                "merge_and_unload() of the package peft");
+  for (const std::string& name : names)
+    if (const auto found = remedies.find(fs::path(name).extension()); found != remedies.end())
+      return name + ": " + found->second;
+  return "";
 }
 
 GptConfig read_gpt_config(const fs::path& folder) {

@@ -375,6 +375,9 @@ TEST_CASE("weights of other kinds are named, with what to do") {
   const std::pair<const char*, const char*> others[] = {
       {"model.fp16.safetensors", "rename it"},
       {"model.gguf", "use the model that it was converted from"},
+      {"model.onnx", "use the model that it was converted from"},
+      {"weights.npz", "use the model that it was converted from"},
+      {"model.ckpt.index", "save_pretrained"},
       {"pytorch_model.bin", "save_pretrained"},
       {"adapter_model.safetensors", "merge_and_unload"}};
   for (const auto& [name, remedy] : others) {
@@ -387,6 +390,9 @@ TEST_CASE("weights of other kinds are named, with what to do") {
     fs::rename(folder.path / "config", folder.path / "config.json");
     fs::remove(folder.path / name);
   }
+  for (const char* name : {"d.pt", "b.bin", "a.json", "c.bin"})
+    write_file(folder.path / name, "PK");
+  CHECK(other_weights(folder.path).starts_with("b.bin: "));
   write_file(folder.path / "config.json", "<html>");
   CHECK_THAT(refusal(folder), Contains("is a web page"));
 }
