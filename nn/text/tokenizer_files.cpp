@@ -282,9 +282,14 @@ void write_tokenizer(const Vocabulary& vocabulary, const fs::path& folder, int c
 
 std::unique_ptr<Vocabulary> read_tokenizer(const fs::path& folder) {
   if (fs::exists(folder / "tokenizer.json")) return read_tokenizer_json(folder / "tokenizer.json");
+  std::string cure = "copy the tokenizer's files there";
+  for (const std::string other : {"vocab.txt", "tokenizer.model"})  // WordPiece, SentencePiece
+    if (fs::exists(folder / other)) cure = other + " is of another kind: use one of byte pairs";
+  if (fs::exists(folder / "encoder.json"))
+    cure = "rename OpenAI's encoder.json to vocab.json, and its vocab.bpe to merges.txt";
   PG_CHECK(fs::exists(folder / "vocab.json") && fs::exists(folder / "merges.txt"), folder.string(),
            ": has neither tokenizer.json nor vocab.json with merges.txt, which turn tokens into ",
-           "text; copy the tokenizer's files there");
+           "text; ", cure);
   return std::make_unique<BytePairVocabulary>(read_byte_pairs(folder / "vocab.json"));
 }
 

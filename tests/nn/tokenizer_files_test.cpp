@@ -262,6 +262,13 @@ TEST_CASE("a tokenizer that plangrad would not follow is refused by what differs
   const TokenizerFolder folder;
   CHECK_THROWS_WITH(read_tokenizer(folder.path),
                     Contains("neither tokenizer.json nor vocab.json with merges.txt"));
+  for (const auto& [name, cure] :
+       {std::pair("vocab.txt", "vocab.txt is of another kind"),
+        {"tokenizer.model", "tokenizer.model is of another kind"},
+        {"encoder.json", "encoder.json to vocab.json, and its vocab.bpe"}}) {
+    write_file(folder.path / name, "x");
+    CHECK_THROWS_WITH(read_tokenizer(folder.path), Contains(cure));
+  }
   write_tokenizer(small_pairs(true), folder.path, 16);
   const json good = folder.tokenizer();
   auto check_refused = [&](const json& change, const std::string& part) {
