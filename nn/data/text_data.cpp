@@ -167,7 +167,10 @@ std::string other_than_tokens(std::string_view bytes) {
 /// The token ids of a .bin file, 2 bytes each: what follows a header of llm.c, or all.
 std::string_view ids_in(const std::filesystem::path& path, std::string_view bytes) {
   constexpr std::size_t header = 1024;
-  if (bytes.size() >= header && word_at(bytes, 0) == llmc_ids) {
+  if (bytes.size() >= 4 && word_at(bytes, 0) == llmc_ids) {
+    PG_CHECK(bytes.size() >= header, path.string(),
+             " is a file of llm.c that is cut short: expected ", "a header of ", header,
+             " bytes, found ", bytes.size());
     PG_CHECK(word_at(bytes, 1) == 1, path.string(), " is a file of llm.c of version ",
              word_at(bytes, 1), ", expected 1: write it anew with llm.c's own scripts");
     const std::uint64_t count = word_at(bytes, 2);

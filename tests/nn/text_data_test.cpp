@@ -157,6 +157,8 @@ TEST_CASE("text data: llm.c's token files are read behind their header, others a
   CHECK(data.training[1] == 256);
   CHECK(data.training.vocabulary_size() == 257);
   CHECK_THROWS_WITH(load(llmc_file(20240520, 4, ids)), Contains("which says 4 tokens of 2 bytes"));
+  CHECK_THROWS_WITH(load(llmc_file(20240520, 3, ids).substr(0, 1000)),
+                    Contains("cut short: expected a header of 1024 bytes, found 1000"));
   CHECK_THROWS_WITH(load(llmc_file(20240520, 3, ids, 2)), Contains("version 2, expected 1"));
   CHECK_THROWS_WITH(load(llmc_file(__builtin_bswap32(20240520), 3, ids)), Contains("big-endian"));
   for (const std::uint32_t kind : {20240801u, 20240326u, 20240328u})
