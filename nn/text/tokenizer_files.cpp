@@ -222,7 +222,8 @@ BytePairVocabulary byte_pairs_of(const json& all, const Beside& beside) {
            split.dump().substr(0, 200), "; plangrad's byte pairs need ByteLevel, which is GPT-2's");
   check_setting(split, "add_prefix_space", false);
   if (!merges.empty()) check_setting(split, "use_regex", true);
-  check_setting(all, "normalizer", nullptr);
+  const json none{{"type", "Sequence"}, {"normalizers", json::array()}};
+  if (all.value("normalizer", json()) != none) check_setting(all, "normalizer", nullptr);
   check_setting(model, "byte_fallback", false);
   check_setting(model, "ignore_merges", false);
   check_setting(model, "dropout", 0);

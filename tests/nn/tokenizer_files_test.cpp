@@ -282,6 +282,10 @@ TEST_CASE("a tokenizer that plangrad would not follow is refused by what differs
   check_refused({{"pre_tokenizer", {{"add_prefix_space", true}}}}, "add_prefix_space is true");
   check_refused({{"pre_tokenizer", {{"use_regex", false}}}}, "use_regex is false");
   check_refused({{"normalizer", {{"type", "NFC"}}}}, "normalizer is");
+  json plain = good;
+  plain["normalizer"] = {{"type", "Sequence"}, {"normalizers", json::array()}};
+  folder.write(plain);
+  CHECK(read_tokenizer(folder.path)->size() == 259);
   check_refused({{"model", {{"byte_fallback", true}}}}, "byte_fallback is true");
   check_refused({{"model", {{"vocab", {{"the", 300}}}}}}, "no token has id 257");
   check_refused({{"model", {{"vocab", {{"the", 3}}}}}}, "both have id 3");
