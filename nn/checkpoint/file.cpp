@@ -108,8 +108,7 @@ std::string foreign_kind(std::string_view start) {
       {"entry not found", web},
       {"invalid username or password", web},
       {"pk\3\4",
-       "is a zip archive: unpack it, or, if torch.save wrote it, load it in Python, and write it "
-       "with save_pretrained or safetensors.torch.save_file"},
+       "is a zip archive: unpack it; if torch.save wrote it, write it anew with save_pretrained"},
       {"\x80\2\x8a\x0a", pickle},
       {"\x80\2}q", pickle},
       {"gguf", "is a GGUF file of llama.cpp: use the model that it was converted from"},

@@ -33,8 +33,7 @@ json built_in() {
 /// A value of config.json for an error: the beginning of a long one.
 std::string shown(const json& value) { return value.dump().substr(0, 200); }
 
-/// Reads a positive whole number, under the first of `names` that the config has. One that says it
-/// is GPT-2's may leave it to the default of Hugging Face.
+/// Reads a size under the first of `names` that the config has; one of type gpt2 may lack it.
 int size_setting(const json& config, std::initializer_list<const char*> names, int standard) {
   for (const char* name : names) {
     if (!config.contains(name)) continue;

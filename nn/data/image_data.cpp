@@ -44,12 +44,9 @@ std::int64_t big_endian(const std::vector<std::uint8_t>& bytes, std::size_t at) 
          bytes[at + 3];
 }
 
-struct Idx {
-  std::vector<std::int64_t> sizes;
-  std::vector<std::uint8_t> elements;
-};
-
-Idx read_idx(const std::filesystem::path& path, std::size_t dimensions, const char* content) {
+/// The sizes of a file's dimensions, and its elements.
+std::pair<std::vector<std::int64_t>, std::vector<std::uint8_t>> read_idx(
+    const std::filesystem::path& path, std::size_t dimensions, const char* content) {
   Unpacked file(path);
   const std::size_t header = 4 + 4 * dimensions;
   std::vector<std::uint8_t> bytes = file.next(header);
@@ -86,12 +83,12 @@ Idx read_idx(const std::filesystem::path& path, std::size_t dimensions, const ch
 }  // namespace
 
 IdxImages read_idx_images(const std::filesystem::path& path) {
-  Idx idx = read_idx(path, 3, "images");
-  return {idx.sizes[0], idx.sizes[1], idx.sizes[2], std::move(idx.elements)};
+  auto [sizes, pixels] = read_idx(path, 3, "images");
+  return {sizes[0], sizes[1], sizes[2], std::move(pixels)};
 }
 
 std::vector<std::uint8_t> read_idx_labels(const std::filesystem::path& path) {
-  return read_idx(path, 1, "labels").elements;
+  return read_idx(path, 1, "labels").second;
 }
 
 PixelStatistics pixel_statistics(const IdxImages& images) {

@@ -168,9 +168,8 @@ std::string other_than_tokens(std::string_view bytes) {
 std::string_view ids_in(const std::filesystem::path& path, std::string_view bytes) {
   constexpr std::size_t header = 1024;
   if (bytes.size() >= 4 && word_at(bytes, 0) == llmc_ids) {
-    PG_CHECK(bytes.size() >= header, path.string(),
-             " is a file of llm.c that is cut short: expected ", "a header of ", header,
-             " bytes, found ", bytes.size());
+    PG_CHECK(bytes.size() >= header, path.string(), " is cut short: expected llm.c's header of ",
+             header, " bytes, found ", bytes.size());
     PG_CHECK(word_at(bytes, 1) == 1, path.string(), " is a file of llm.c of version ",
              word_at(bytes, 1), ", expected 1: write it anew with llm.c's own scripts");
     const std::uint64_t count = word_at(bytes, 2);
@@ -200,16 +199,12 @@ TokenData data_of(const std::string& name, const std::filesystem::path& path,
   const std::string_view ids = ids_in(path, bytes);
   for (std::size_t at = 0; at < ids.size(); at += part) {
     const std::string_view now = ids.substr(at, part);
-    std::vector<std::int32_t> tokens(now.size() / 2);
-    for (std::size_t i = 0; i < tokens.size(); ++i)
-      tokens[i] =
-          static_cast<unsigned char>(now[2 * i]) | static_cast<unsigned char>(now[2 * i + 1]) << 8;
-    data.append(tokens);
+    std::vector<std::uint16_t> tokens(now.size() / 2);
+    std::memcpy(tokens.data(), now.data(), now.size());
+    data.append(std::vector<std::int32_t>(tokens.begin(), tokens.end()));
   }
   return data;
 }
-
-bool holds_tokens(const std::filesystem::path& path) { return path.extension() == ".bin"; }
 
 void check_utf8(const std::filesystem::path& path, std::string_view text) {
   std::size_t valid = valid_utf8_prefix(text);
@@ -221,9 +216,9 @@ void check_utf8(const std::filesystem::path& path, std::string_view text) {
 
 TextData load_text_data(const std::filesystem::path& data, const std::filesystem::path& validation,
                         const std::string& vocabulary) {
-  bool tokens = holds_tokens(data), split = validation.empty();
-  PG_CHECK(split || tokens == holds_tokens(validation), data.string(), " and ", validation.string(),
-           " are of different kinds: give two .bin files or two texts");
+  bool tokens = data.extension() == ".bin", split = validation.empty();
+  PG_CHECK(split || tokens == (validation.extension() == ".bin"), data.string(), " and ",
+           validation.string(), " are of different kinds: give two .bin files or two texts");
   PG_CHECK(!tokens || vocabulary != "chars", data.string(), " holds token ids, not ",
            "characters: give the vocab.json that they were made with, or the text itself");
 

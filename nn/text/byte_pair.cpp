@@ -187,9 +187,8 @@ BytePairVocabulary::BytePairVocabulary(std::vector<std::string> tokens,
     pass.emplace(token.content, token);
   };
   for (const AddedToken& token : added) add(token);
-  if (const auto found = ids.find(std::string(end_of_text)); found != ids.end())
-    if (!passes_[0].contains(end_of_text) && !passes_[1].contains(end_of_text))
-      add({found->second, found->first});
+  if (const auto found = ids.find(std::string(end_of_text)); found != ids.end() && !separator())
+    add({found->second, found->first});
   for (const std::string& token : tokens_) {
     const bool is_added = passes_[0].contains(token) || passes_[1].contains(token);
     bytes_.push_back(is_added ? token : spelled_bytes(token));

@@ -1,7 +1,6 @@
 // Describes vocabularies as the library tokenizers does: how text is split, which strings are
 // tokens, and how tokens become text again. A reader accepts what it can encode alike, and nothing
 // else. Chapter 02.
-
 #include "nn/text/vocabulary.h"
 
 #include <algorithm>
@@ -73,8 +72,6 @@ json byte_pairs_json(const BytePairVocabulary& vocabulary) {
     all["added_tokens"].emplace_back(to_json(token))["special"] = true;
   return all;
 }
-
-BytePairVocabulary single_bytes() { return {{byte_symbols().begin(), byte_symbols().end()}, {}}; }
 
 /// Throws unless the part of a tokenizer is absent, null, or has this value.
 void check_setting(const json& part, const char* name, const json& wanted) {
@@ -224,8 +221,7 @@ BytePairVocabulary byte_pairs_of(const json& all, const Beside& beside) {
   if (!merges.empty()) check_setting(split, "use_regex", true);
   const json none{{"type", "Sequence"}, {"normalizers", json::array()}};
   if (all.value("normalizer", json()) != none) check_setting(all, "normalizer", nullptr);
-  check_setting(model, "byte_fallback", false);
-  check_setting(model, "ignore_merges", false);
+  for (const char* name : {"byte_fallback", "ignore_merges"}) check_setting(model, name, false);
   check_setting(model, "dropout", 0);
   check_setting(model, "continuing_subword_prefix", "");
   check_setting(model, "end_of_word_suffix", "");
@@ -269,9 +265,10 @@ void write_tokenizer(const Vocabulary& vocabulary, const fs::path& folder, int c
   const auto* pairs = dynamic_cast<const BytePairVocabulary*>(&vocabulary);
   if (pairs) write_byte_pairs(*pairs, folder);
   const json saved = vocabulary.to_json();
-  const json all = pairs                         ? byte_pairs_json(*pairs)
-                   : saved.at("kind") == "bytes" ? byte_pairs_json(single_bytes())
-                                                 : characters_json(saved.at("characters"));
+  const json all = pairs ? byte_pairs_json(*pairs)
+                   : saved.at("kind") == "bytes"
+                       ? byte_pairs_json({{byte_symbols().begin(), byte_symbols().end()}, {}})
+                       : characters_json(saved.at("characters"));
   json config{{"tokenizer_class", "PreTrainedTokenizerFast"},
               {"model_max_length", context},
               {"clean_up_tokenization_spaces", false}};
@@ -326,13 +323,11 @@ BytePairVocabulary read_byte_pairs(const fs::path& vocab_json) {
 }
 
 void write_byte_pairs(const BytePairVocabulary& vocabulary, const fs::path& folder) {
-  json vocab = json::object();
-  for (int id = 0; id < vocabulary.size(); ++id) vocab[vocabulary.tokens()[id]] = id;
   std::string merges = "#version: 0.2\n";
   for (const std::string& merge : vocabulary.merges()) merges += merge + "\n";
 
   make_folder(folder);
-  write_file(folder / "vocab.json", vocab.dump());
+  write_file(folder / "vocab.json", byte_pairs_json(vocabulary)["model"]["vocab"].dump());
   write_file(folder / "merges.txt", merges);
 }
 

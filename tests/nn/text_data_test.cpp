@@ -158,7 +158,7 @@ TEST_CASE("text data: llm.c's token files are read behind their header, others a
   CHECK(data.training.vocabulary_size() == 257);
   CHECK_THROWS_WITH(load(llmc_file(20240520, 4, ids)), Contains("which says 4 tokens of 2 bytes"));
   CHECK_THROWS_WITH(load(llmc_file(20240520, 3, ids).substr(0, 1000)),
-                    Contains("cut short: expected a header of 1024 bytes, found 1000"));
+                    Contains("cut short: expected llm.c's header of 1024 bytes, found 1000"));
   CHECK_THROWS_WITH(load(llmc_file(20240520, 3, ids, 2)), Contains("version 2, expected 1"));
   CHECK_THROWS_WITH(load(llmc_file(__builtin_bswap32(20240520), 3, ids)), Contains("big-endian"));
   for (const std::uint32_t kind : {20240801u, 20240326u, 20240328u})
@@ -172,7 +172,7 @@ TEST_CASE("text data: .bin files of other kinds are refused where it can be told
     CHECK_THROWS_WITH(load_text_data(folder.file("a.bin", bytes), "", ""), Contains(why));
   };
   refused(word(20) + word(0) + R"({"a":{"dtype":"U8"}})", "is a safetensors file");
-  refused("PK\x03\x04 and more", "is a zip archive: unpack it, or, if torch.save wrote");
+  refused("PK\x03\x04 and more", "is a zip archive: unpack it; if torch.save wrote");
   refused("\x93NUMPY and more", "is an array of numpy.save");
   refused("<!DOCTYPE html>", "is a web page");
   std::string text;
