@@ -15,7 +15,7 @@ struct OrderTask {
   std::vector<int> place = {0};  ///< by stage: its rank
   int microbatches = 1;
   bool split = false;               ///< backwards have two parts
-  Costs costs = {};                 ///< those of updates and sums have no effect on orders
+  Costs costs = {};                 ///< updates and sums count after a stage's last gradient
   std::vector<double> kept = {1};   ///< by stage, or one for all: what a forward keeps until its
                                     ///< gradient is added: bytes, or in another unit
   std::vector<double> most = {};    ///< by rank, or one for all: the most that it may keep, in the
@@ -97,7 +97,7 @@ std::vector<double> most_kept(const OrderTask& task, const Plan& plan);
 struct FoundOrder {
   Plan rows;               ///< computations alone: plan_of_rows() makes a plan of them
   double seconds = 0;      ///< of the plan, simulated
-  double bound = 0;        ///< no order takes less
+  double bound = 0;        ///< no order takes less, with its updates
   std::size_t states = 0;  ///< parts of orders that were looked at
 };
 

@@ -57,8 +57,14 @@ OrderGraph::OrderGraph(const OrderTask& task) : task(task), streams(streams_of(t
     for (int i = 2 * stages; i < all; ++i) enter(i, micro);
   }
   before.assign(all * count, 0), after = before;
-  for (const int stage : task.empty().tied)
-    after[(all - stages + stage + 1) * count - 1] = shared_sum_seconds(task);
+  const Plan plan = task.empty();
+  // A stage's update follows its last gradient, perhaps while another stage's is still missing.
+  for (int stage = 0; stage < stages; ++stage) {
+    const Instruction update{.op = Op::step, .stage = stage};
+    const double sum = std::ranges::count(plan.tied, stage) > 0 ? shared_sum_seconds(task) : 0;
+    after[(all - stages + stage + 1) * count - 1] =
+        std::max(sum, duration(update, task.place[stage], plan, task.costs));
+  }
   auto seconds = [&](int cell) { return streams[cell / count].seconds; };
   for (const auto& [from, to, message] : edges)
     before[to] = std::max(before[to], before[from] + seconds(from) + message);

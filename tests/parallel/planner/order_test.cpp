@@ -128,6 +128,7 @@ TEST_CASE("order: what is listed ends and keeps no more than it may", "[order]")
     task.tied = i % 3 == 0;
     task.clip = i % 2 == 0;
     task.costs.weight_bytes = {8};
+    task.costs.step = {1.0 * (i % 4)};
     CAPTURE(i, task.place, task.kept, task.most, task.microbatches);
     for (const char* letters : {"BFIW", "FBIW", "WIFB"}) {
       const Plan rows =
