@@ -124,7 +124,12 @@ void simulate_plan(const PlanRequest& request, const Plan& plan) {
   }
   const Timeline timeline = simulate(verified, costs);
   print_lines(times(request, verified, costs, timeline, memory));
-  if (memory.contains("device")) print_lines({{"device memory", fit_of(memory)}});
+  if (memory.contains("device")) {
+    const double has = memory["device"];
+    const double more = std::ranges::max(memory["peaks"].get<std::vector<double>>()) - has;
+    print_lines({{"device memory", text(bytes_text(has), more > 0 ? ": " : ": the plan fits",
+                                        more > 0 ? bytes_text(more) + " too much" : "")}});
+  }
   const CriticalPath path = critical_path(verified.plan(), timeline);
   std::cout << fmt::format("{:<22}{}\n\n", "critical path", describe(path))
             << breakdown_table(breakdown(verified.plan(), timeline))

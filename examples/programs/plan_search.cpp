@@ -226,6 +226,19 @@ std::string name_of_plan(const Json& plan) {
   return name;
 }
 
+/// "16.5 GB, 1.2 GB too much, on rank 7 in 7F7, most of it activations"
+std::string excess_of(const Json& plan, double memory) {
+  std::string line =
+      fmt::format("{}, {} too much, on rank {}", bytes_text(plan["bytes"]),
+                  bytes_text(plan["bytes"].get<double>() - memory), plan["rank"].get<int>());
+  if (plan.value("saving", 0.0) == plan["bytes"]) return line + " while it saves a checkpoint";
+  if (plan.contains("cell")) line += " in " + plan["cell"].get<std::string>();
+  std::string most;
+  for (const auto& [kind, bytes] : plan["memory"].items())
+    if (most.empty() || bytes > plan["memory"][most]) most = kind;
+  return line + ", the largest part: " + most + " (" + bytes_text(plan["memory"][most]) + ")";
+}
+
 }  // namespace
 
 Json SearchFlags::run() const {

@@ -14,7 +14,6 @@
 #include "examples/pages/plan_facts.h"
 #include "examples/programs/program.h"
 #include "nn/checkpoint/file.h"
-#include "parallel/drawing/figure.h"
 #include "parallel/planner/models.h"
 #include "parallel/schedules/schedule.h"
 
@@ -151,29 +150,6 @@ json compared_json(const NamedFacts& a, const NamedFacts& b) {
   return {{"a", {{"name", a.name}, {"facts", a.facts}}},
           {"b", {{"name", b.name}, {"facts", b.facts}}},
           {"difference", difference}};
-}
-
-std::string excess_of(const json& plan, double memory) {
-  using parallel::bytes_text;
-  std::string line =
-      fmt::format("{}, {} too much, on rank {}", bytes_text(plan["bytes"]),
-                  bytes_text(plan["bytes"].get<double>() - memory), plan["rank"].get<int>());
-  if (plan.value("saving", 0.0) == plan["bytes"]) return line + " while it saves a checkpoint";
-  if (plan.contains("cell")) line += " in " + plan["cell"].get<std::string>();
-  std::string most;
-  for (const auto& [kind, bytes] : plan["memory"].items())
-    if (most.empty() || bytes > plan["memory"][most]) most = kind;
-  return line + ", the largest part: " + most + " (" + bytes_text(plan["memory"][most]) + ")";
-}
-
-std::string fit_of(const json& memory) {
-  json rank = memory["fullest"];
-  rank["memory"] = rank["bytes"];
-  rank["bytes"] = std::ranges::max(memory["peaks"].get<std::vector<double>>());
-  const double device = memory["device"];
-  return parallel::bytes_text(device) +
-         (rank["bytes"] <= device ? ": the plan fits"
-                                  : ": the plan does not fit: " + excess_of(rank, device));
 }
 
 std::string command_of(const std::string& program, const std::vector<json>& flags) {

@@ -35,14 +35,6 @@ std::string compared(const NamedFacts& a, const NamedFacts& b);
 /// {"a": {name, facts}, "b": ..., "difference": {name of a number: b's minus a's}}
 nlohmann::json compared_json(const NamedFacts& a, const NamedFacts& b);
 
-/// "16.5 GB, 1.2 GB too much, on rank 7 in 7F7, the largest part: activations (8 GB)"
-///   plan: bytes, rank, memory (bytes by kind), and perhaps cell and saving, of its fullest rank
-///   memory: bytes of a device
-std::string excess_of(const nlohmann::json& plan, double memory);
-/// Says whether a simulated plan, whose memory names its peaks, its fullest rank and the bytes of a
-/// device, fits.
-std::string fit_of(const nlohmann::json& memory);
-
 /// The command that a person types: flags that are false or 0 are left out, but --clip.
 ///   flags: objects that map flags to values
 std::string command_of(const std::string& program, const std::vector<nlohmann::json>& flags);
