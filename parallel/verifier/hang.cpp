@@ -23,10 +23,7 @@ class Walk {
         joining_(plan.ranks()) {}
 
   /// Whether all ranks reach their bars, if the plan has any, and then the ends of their rows.
-  bool run() {
-    if (!plan_.is_endless()) return run_to(Part::tail);
-    return run_to(Part::head) && run_to(Part::body) && run_to(Part::tail);
-  }
+  bool run() { return run_to(Part::head) && run_to(Part::body) && run_to(Part::tail); }
 
   /// Whether all ranks reach the end of a part. One order of events that does so proves all: what a
   /// cell has once been able to do, it stays able to do until it does it.

@@ -138,12 +138,10 @@ void check_repeat(const Plan& plan, const Pairing& pairing, const std::vector<Re
     compare(plan, rank, rows[rank].state_at_bar(0), rows[rank].state_at_bar(1));
   for (const Wire& wire : pairing.wires) {
     const auto before = under_way(plan, wire, 0), after = under_way(plan, wire, 1);
-    if (before != after)
-      compare(plan, wire.from, {before.begin(), before.end()}, {after.begin(), after.end()});
-    if (before != after)
-      refuse("repeat", {plan, wire.from, plan.bars[wire.from].second},
-             "the messages under way to rank ", wire.to,
-             " have another order than before the body");
+    if (before == after) continue;
+    compare(plan, wire.from, {before.begin(), before.end()}, {after.begin(), after.end()});
+    refuse("repeat", {plan, wire.from, plan.bars[wire.from].second},
+           "the messages under way to rank ", wire.to, " have another order than before the body");
   }
   for (bool back : {false, true}) check_passed(plan, back);
   check_tied(plan);
