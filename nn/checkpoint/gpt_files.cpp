@@ -125,9 +125,9 @@ Tensor turned(const Parameter& parameter, const Tensor& x) {
 
 using Weights = std::map<std::string, SafetensorsEntry>;
 
-/// The tensors of all files under our names, without what torch.compile, peft and other wrappers put
-/// before them, and without causal masks, which are not weights. A file may have the table of a tied
-/// model under the head's name alone.
+/// The tensors of all files under our names, without what wrappers such as torch.compile and peft
+/// put before them, and without causal masks, which are not weights. A file may have the table of a
+/// tied model under the head's name alone.
 Weights weights_of(const std::vector<fs::path>& files, bool tied) {
   const std::set<std::string_view> wrappers{"_orig_mod.", "module.", "base_model.", "model.",
                                             "transformer."};

@@ -249,10 +249,10 @@ TEST_CASE("peaks: with sums that take no time or long, 2BW's replicas have less 
   }
 }
 
-// In PipeDream-2BW's figure 10, on 8 GPUs of 16 GB, of which its runtime leaves 15.3, GPipe has room
-// for 32 sequences of 2.2B with recomputation, and not for 64 or 256: it keeps logits in f32 for all
-// microbatches. Ours does not, so this limit is not reproduced: with recomputation all three fit,
-// and only the GPipe that keeps all activations ends there.
+// In PipeDream-2BW's figure 10, on 8 GPUs of 16 GB, of which its runtime leaves 15.3, GPipe has
+// room for 32 sequences of 2.2B with recomputation, and not for 64 or 256: it keeps logits in f32
+// for all microbatches. Ours does not, so this limit is not reproduced: with recomputation all
+// three fit, and only the GPipe that keeps all activations ends there.
 TEST_CASE("peaks: GPipe fits 2.2B with 256 sequences if it recomputes, and else with 32",
           "[planner]") {
   const ModelCosts costs =
