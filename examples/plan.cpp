@@ -484,10 +484,7 @@ int main(int argc, char** argv) {
     command.add_flags(added, request);
   }
   return run_program(app, [&] {
-    usage([&] {
-      app.parse(argc, argv);
-      return 0;
-    });
+    usage([&] { app.parse(argc, argv); });
     if (app.get_subcommands().empty()) {
       const auto names = commands() | std::views::transform(&Command::name);
       throw UsageError(fmt::format("no command given: use one of {}", fmt::join(names, ", ")));

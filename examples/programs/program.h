@@ -42,14 +42,15 @@ struct SharedUsageError : UsageError {
 };
 
 /// Returns what f() returns. Errors in it become errors of the command line.
-template <class F>
+///   Wrong: SharedUsageError if every rank finds them
+template <class Wrong = UsageError, class F>
 auto usage(F&& f) {
   try {
     return f();
-  } catch (const UsageError&) {
+  } catch (const Wrong&) {
     throw;
   } catch (const autograd::Error& error) {
-    throw UsageError(error.what());
+    throw Wrong(error.what());
   }
 }
 

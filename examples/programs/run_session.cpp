@@ -285,7 +285,7 @@ bool train_on_threads(const RunFlags& flags, const Prepare& prepare, const Finis
 /// Joins the job of mpirun. All of its processes find alike that they can't.
 std::unique_ptr<MpiWorld> joined(const RunFlags& flags,
                                  const std::optional<RankEnvironment>& started) {
-  try {
+  return usage<SharedUsageError>([&] {
     PG_CHECK(started, "--transport mpi: this process was started alone; start several by ",
              "mpirun -n RANKS ", flags.program, " ..., or leave the flag out");
     PG_CHECK(flags.transport == "mpi" || flags.device != "emulator", "--transport nccl: the ",
@@ -293,9 +293,7 @@ std::unique_ptr<MpiWorld> joined(const RunFlags& flags,
              started->size, "; use --transport mpi, or start it alone with --ranks");
     constexpr double patience = 300;  // seconds; a large job starts slowly
     return std::make_unique<MpiWorld>(std::max(patience, flags.timeout));
-  } catch (const Error& error) {
-    throw SharedUsageError(error.what());
-  }
+  });
 }
 
 /// Trains as one of several processes. Returns whether the run is complete.
@@ -304,15 +302,11 @@ bool train_on_processes(const RunFlags& flags, const Prepare& prepare, const Fin
   const std::unique_ptr<MpiWorld> world = joined(flags, started);
   const int size = world->transport().size();
   MpiWorld::stop_on_sigterm();  // mpirun sends it when a rank is lost or the user interrupts
-  ReadyRun run = [&] {
-    try {
-      ReadyRun ready = checked(flags, prepare(size), false);
-      check_losses(flags, ready);
-      return ready;
-    } catch (const Error& error) {
-      throw SharedUsageError(error.what());
-    }
-  }();
+  ReadyRun run = usage<SharedUsageError>([&] {
+    ReadyRun ready = checked(flags, prepare(size), false);
+    check_losses(flags, ready);
+    return ready;
+  });
   bool complete = true;
   const auto body = [&](Transport& transport) {
     int here = std::max(1, started->local_size);  // ranks of this host share its cores
