@@ -19,7 +19,6 @@ using namespace plangrad::nn;
 using namespace plangrad::examples;
 using nlohmann::json;
 namespace fs = std::filesystem;
-using plangrad::autograd::text;
 using plangrad::parallel::bytes_text;
 
 void print_line(const std::string& line) { tell(line, std::cout); }

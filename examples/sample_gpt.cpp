@@ -16,7 +16,6 @@ namespace {
 
 using namespace plangrad::nn;
 using namespace plangrad::examples;
-using plangrad::autograd::text;
 
 /// Computes the logits of the token after `tokens`, from the last `context` of them: one for each
 /// token of the vocabulary, and none for rows that only pad the model's table.

@@ -14,7 +14,6 @@
 
 namespace plangrad::examples {
 
-using autograd::text;
 using nlohmann::json;
 
 namespace {

@@ -18,7 +18,6 @@
 namespace plangrad::examples {
 
 namespace fs = std::filesystem;
-using autograd::text;
 
 namespace {
 

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <type_traits>
-#include <vector>
 
 #include "autograd/backend.h"
 #include "examples/profile/profiled_device.h"

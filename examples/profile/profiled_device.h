@@ -13,7 +13,6 @@
 #include <mutex>
 #include <thread>
 #include <tuple>
-#include <vector>
 
 #include "autograd/device.h"
 #include "autograd/kernel_work.h"

@@ -2,8 +2,6 @@
 // Not here: how it is drawn (parallel/drawing/draw.h). Chapters 06 to 09.
 #pragma once
 
-#include <string>
-
 #include "examples/programs/plan_request.h"
 
 namespace plangrad::examples {

@@ -14,10 +14,6 @@
 #include "parallel/drawing/draw.h"
 #include "parallel/simulation/costs.h"
 
-namespace CLI {
-class App;
-}
-
 namespace plangrad::examples {
 
 /// The flags of all commands; each command uses some of them.

@@ -21,8 +21,6 @@ namespace plangrad::examples {
 
 namespace {
 
-using autograd::text;
-
 /// Says which rank has the most of something, or that all have as much.
 std::string most_of(const std::vector<int>& by_rank, const char* verb, const char* what,
                     const char* after) {

@@ -5,7 +5,6 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "parallel/engine/pretended.h"
 #include "parallel/simulation/machine.h"

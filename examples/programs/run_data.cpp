@@ -4,6 +4,7 @@
 #include "examples/programs/run_data.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 #include <vector>
 

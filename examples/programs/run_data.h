@@ -3,7 +3,6 @@
 // Chapter 05.
 #pragma once
 
-#include <functional>
 #include <memory>
 
 #include "parallel/session/session.h"

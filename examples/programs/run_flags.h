@@ -14,15 +14,9 @@
 #include "examples/programs/prune_flags.h"
 #include "parallel/session/session.h"
 
-namespace CLI {
-class App;
-}
-
 namespace plangrad::examples {
 
 using namespace plangrad::nn;
-
-class Flags;
 
 struct RunFlags : parallel::SessionScope {
   std::string program, examples, kind_of_data;  ///< as in "train_gpt", "sequences", "text"

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <ctime>
 #include <nlohmann/json.hpp>
-#include <vector>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/error.h"

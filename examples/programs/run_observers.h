@@ -3,7 +3,6 @@
 // examples/profile/, examples/pages/). Chapter 05.
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>

@@ -2,7 +2,6 @@
 // Not here: what the words mean (plan/plan_file.cpp). Chapter 06.
 #include <nlohmann/json.hpp>
 
-#include "autograd/error.h"
 #include "examples/pages/player/columns.h"
 #include "examples/pages/player/player_parts.h"
 
