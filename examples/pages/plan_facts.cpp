@@ -16,16 +16,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// The share of the time in which each rank computes.
-std::vector<double> busy_shares(const Timeline& timeline) {
-  std::vector<double> busy(timeline.ranks);
-  for (const Record& record : timeline.records)
-    if (record.lane == Lane::compute) busy[record.rank] += record.end - record.start;
-  const double makespan = timeline.makespan();
-  for (double& seconds : busy) seconds = makespan > 0 ? seconds / makespan : 0;
-  return busy;
-}
-
 /// The most that each rank keeps between forwards and backwards, in microbatches of the whole
 /// model, if all stages are alike: a measure for ranks with one stage and with several.
 std::vector<double> peak_models(const Facts& facts, int stages) {
@@ -56,6 +46,15 @@ Json memory_of(const Plan& plan, const Timeline& timeline, const Costs& costs, c
 }
 
 }  // namespace
+
+std::vector<double> busy_shares(const Timeline& timeline) {
+  std::vector<double> busy(timeline.ranks);
+  for (const Record& record : timeline.records)
+    if (record.lane == Lane::compute) busy[record.rank] += record.end - record.start;
+  const double makespan = timeline.makespan();
+  for (double& seconds : busy) seconds = makespan > 0 ? seconds / makespan : 0;
+  return busy;
+}
 
 Json bytes_by_kind(const MemoryLevel& level) {
   Json bytes = Json::object();

@@ -46,6 +46,8 @@ using Lines = std::vector<std::pair<std::string, std::string>>;
 /// The facts of the table that `facts` has, in words.
 Lines in_words(const nlohmann::json& facts, FactKind told);
 
+/// The share of the whole time in which each rank computes.
+std::vector<double> busy_shares(const Timeline& timeline);
 /// The kinds of memory that have bytes: {name: bytes}.
 nlohmann::json bytes_by_kind(const MemoryLevel& level);
 /// The bytes of each rank at its peak, and what the fullest rank has then: "memory" of the facts.

@@ -85,17 +85,6 @@ Json held_json(const std::vector<Holding>& held) {
           {"end", column<double>(held, [](auto& x) { return x.end; })}};
 }
 
-/// The share of the whole time in which each rank computes nothing.
-std::vector<double> idle_shares(const Timeline& timeline) {
-  std::vector<double> idle(timeline.ranks, 1);
-  const double seconds = timeline.makespan();
-  for (const Record& record : timeline.records)
-    if (record.lane == Lane::compute && seconds > 0)
-      idle[record.rank] -= (record.end - record.start) / seconds;
-  for (double& share : idle) share = std::max(0.0, share);
-  return idle;
-}
-
 /// Counts, for each stage, the ranks that keep its state or a shard of it. The list is empty if a
 /// cell names a stage that does not exist.
 std::vector<std::size_t> sharers(const Plan& plan) {
@@ -119,7 +108,7 @@ std::vector<std::size_t> sharers(const Plan& plan) {
 
 void add_scene(const Scene& scene, Json& out) {
   const std::vector<Holding> held = holdings(scene.ran, scene.timeline);
-  Json names = Json::array(), peaks = Json::object();
+  Json names = Json::array(), idle = Json::array(), peaks = Json::object();
   for (int hold = 0; hold < hold_kinds; ++hold) {
     names.push_back(name_of(Hold(hold)));
     peaks[name_of(Hold(hold))] = most_held(held, Hold(hold), scene.timeline.ranks);
@@ -132,7 +121,8 @@ void add_scene(const Scene& scene, Json& out) {
   out["records"] = records_json(scene);
   out["held"] = held_json(held);
   out["memory"] = memory_json(scene.ran, held);
-  out["idle"] = idle_shares(scene.timeline);
+  for (double busy : busy_shares(scene.timeline)) idle.push_back(std::max(0.0, 1 - busy));
+  out["idle"] = idle;
   out["peaks"] = peaks;
 }
 
