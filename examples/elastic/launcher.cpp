@@ -50,8 +50,7 @@ int ranks_of(const parallel::PlanSpec& request) try {
 
 /// The flags of the newest checkpoint of a run; none if there is none.
 json flags_in(const fs::path& run) try {
-  const fs::path folder = run / "checkpoint";
-  return nn::find_intact(folder).checkpoint->run().at("flags");
+  return nn::find_intact(run / "checkpoint").checkpoint->run().at("flags");
 } catch (const std::exception&) {
   return json::object();
 }

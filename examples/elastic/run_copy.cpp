@@ -84,8 +84,7 @@ void remove_but(const std::set<fs::path>& files, const std::set<fs::path>& kept)
 }  // namespace
 
 int saved_in(const fs::path& run) try {
-  const fs::path folder = run / "checkpoint";
-  return static_cast<int>(nn::find_intact(folder).checkpoint->step());
+  return static_cast<int>(nn::find_intact(run / "checkpoint").checkpoint->step());
 } catch (const autograd::Error&) {
   return 0;
 }
@@ -100,11 +99,10 @@ int done_in(const fs::path& run) {
 
 bool has_room(const fs::path& run) {
   if (saved_in(run) == 0) return true;
-  const fs::path folder = run / "checkpoint";
-  const auto newest = nn::find_intact(folder).checkpoint;
+  const auto newest = nn::find_intact(run / "checkpoint").checkpoint;
   std::uintmax_t bytes = 0;
   for (const nn::SafetensorsFile& file : newest->files()) bytes += fs::file_size(file.path());
-  return fs::space(folder).available >= bytes;
+  return fs::space(run / "checkpoint").available >= bytes;
 }
 
 RunCopy::RunCopy(fs::path from, fs::path to, double minutes)

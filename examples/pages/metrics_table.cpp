@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "nn/checkpoint/file.h"
 
@@ -45,9 +46,7 @@ json of_parts(const std::vector<double>& values, std::size_t every, auto of) {
 }
 
 double mean_of(auto begin, auto end) {
-  double sum = 0;
-  for (auto value = begin; value != end; ++value) sum += *value;
-  return sum / static_cast<double>(end - begin);
+  return std::accumulate(begin, end, 0.0) / static_cast<double>(end - begin);
 }
 
 json event(const json& line) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "autograd/backend.h"
 #include "autograd/device.h"
@@ -93,8 +94,7 @@ json wire_json(const Plan& plan, const Timeline& measured, const Training& train
   std::vector<std::string> kinds;
   for (const auto& [kind, by_rank] : ranks) {
     kinds.push_back(kind);
-    double sum = 0;
-    for (double bytes : by_rank) sum += bytes;
+    const double sum = std::accumulate(by_rank.begin(), by_rank.end(), 0.0);
     json line = json::array();
     for (double bytes : by_rank) line.push_back(std::llround(bytes));
     result["kinds"].push_back(kind);
@@ -114,9 +114,7 @@ constexpr int categories = autograd::category_count;
 using CategoryBytes = std::array<std::int64_t, categories>;
 
 std::int64_t total_of(const CategoryBytes& bytes) {
-  std::int64_t sum = 0;
-  for (std::int64_t each : bytes) sum += each;
-  return sum;
+  return std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0});
 }
 
 /// A rank's bytes at its highest moment, and in columns of time.

@@ -94,15 +94,10 @@ double RankProfile::between() const {
 }
 
 RankProfile profile_found(const Device& device) {
-  RankProfile result;
-  result.rates = measure_rates(device);
+  const DeviceRates rates = measure_rates(device);
   const KernelProfile& profile = *profile_of(device);
-  result.updates = profile.updates();
-  result.threads = compute_threads();
-  result.seconds = profile.seconds();
-  result.kernels = profile.kernels();
-  result.beside = profile.beside();
-  return result;
+  return {profile.updates(), compute_threads(), profile.seconds(), rates,
+          profile.kernels(), profile.beside()};
 }
 
 json profile_json(const std::vector<RankProfile>& ranks) {
