@@ -70,9 +70,7 @@ TEST_CASE("a damaged checkpoint is not continued from, but the one before is", "
 
   for (const auto& file : fs::directory_iterator(out + "/checkpoint"))
     if (file.path().filename().string().starts_with("model")) damage(file.path().string());
-  const Finished refused = run({"train_gpt", "--resume", out, "--steps", "9"});
-  CHECK(refused.status == 2);
-  CHECK_THAT(refused.errors, Contains("is damaged: tensor "));
+  check_ended(run({"train_gpt", "--resume", out, "--steps", "9"}), 2, "is damaged: tensor ");
 }
 
 TEST_CASE("a run of a program without checksums goes on, and a line says so", "[checkpoint]") {
@@ -115,9 +113,7 @@ TEST_CASE("a second run in a folder is refused, and the first one goes on", "[ch
   const std::string out = runs.path("run");
   Running first(runs.words("run", {"--steps", "1000000", "--evaluate-every", "0"}));
   wait_for_steps(out, 3);
-  const Finished second = run(runs.words("run"));
-  CHECK(second.status == 2);
-  CHECK_THAT(second.errors, Contains("another run writes to " + out + ": process "));
+  check_ended(run(runs.words("run")), 2, "another run writes to " + out + ": process ");
   first.signal(SIGTERM);
   CHECK(first.finish().status == 128 + SIGTERM);
   CHECK(step_of(out) == static_cast<std::int64_t>(metrics_of(out).size()));
@@ -132,10 +128,8 @@ TEST_CASE("without its manifest, a checkpoint gives way to the one before it", "
   const Finished verified = run({"checkpoint", "verify", out});
   CHECK(verified.status == 1);
   CHECK_THAT(verified.output, Contains("manifest.json: MISSING") && Contains("update 2: intact"));
-  const Finished resumed = run({"train_gpt", "--resume", out});
-  CHECK(resumed.status == 0);
-  CHECK_THAT(resumed.errors, Contains("there is no manifest.json; the checkpoint before it, of " +
-                                      std::string("update 2, is used instead")));
+  check_ended(run({"train_gpt", "--resume", out}), 0,
+              "there is no manifest.json; the checkpoint before it, of update 2, is used instead");
   runs.train("whole");
   runs.check_same("whole", "run");
 }
@@ -147,10 +141,8 @@ TEST_CASE("a lost rank leaves another run's checkpoints alone, the newest one da
   runs.train("run", {"--save-every", "2", "--stop-after", "4"});
   fs::resize_file(out + "/checkpoint/manifest.json", 100);
   const std::string before = plangrad::nn::read_file(manifest);
-  const Finished lost =
-      run(runs.words("run", {"--seed", "5", "--data-parallel", "2", "--lose", "1@3"}));
-  CHECK(lost.status == 2);
-  CHECK_THAT(lost.errors, Contains("holds another run: continue that with --resume"));
+  check_ended(run(runs.words("run", {"--seed", "5", "--data-parallel", "2", "--lose", "1@3"})), 2,
+              "holds another run: continue that with --resume");
   CHECK(plangrad::nn::read_file(manifest) == before);
 }
 
@@ -172,9 +164,8 @@ TEST_CASE("files of others stay in a run's export, and lost lines of metrics are
   fs::create_directories(out + "/huggingface");
   std::ofstream(out + "/huggingface/README.md") << "mine";
   fs::resize_file(out + "/metrics.jsonl", 10);
-  const Finished resumed = run({"train_gpt", "--resume", out});
-  CHECK(resumed.status == 0);
-  CHECK_THAT(resumed.errors, Contains("metrics.jsonl is not as the run wrote it until update 5"));
+  check_ended(run({"train_gpt", "--resume", out}), 0,
+              "metrics.jsonl is not as the run wrote it until update 5");
   CHECK(plangrad::nn::read_file(out + "/huggingface/README.md") == "mine");
   CHECK(fs::exists(out + "/huggingface/model.safetensors"));
   const std::string exported = runs.path("exported");
@@ -339,9 +330,8 @@ TEST_CASE("a run goes on with the validation data that it began with", "[checkpo
   std::string text = varied_text();
   std::reverse(text.end() - 50, text.end());  // of the tenth that validates
   const std::string other = runs.folder.write("other.txt", text);
-  const Finished refused = run({"train_gpt", "--resume", runs.path("run"), "--data", other});
-  CHECK(refused.status == 2);
-  CHECK_THAT(refused.errors, Contains("the run was validated on another text than that of"));
+  check_ended(run({"train_gpt", "--resume", runs.path("run"), "--data", other}), 2,
+              "the run was validated on another text than that of");
   // With a text of its own to validate, the run would train on the tenth that it keeps apart.
   for (const std::string& validation : {runs.data, runs.folder.write("new.txt", "characters")}) {
     const Finished whole =

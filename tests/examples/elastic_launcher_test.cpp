@@ -216,9 +216,7 @@ TEST_CASE("a signal ends a run of processes whose ranks have not begun") {
   Running launched(elastic_words(runs, runs.words("early"), script));
   while (!std::filesystem::exists(runs.path("waits"))) std::this_thread::yield();
   launched.signal(SIGTERM);
-  const Finished ended = launched.finish();
-  CHECK(ended.status == 128 + SIGTERM);
-  CHECK_THAT(ended.errors, Contains("elastic: 0 losses"));
+  check_ended(launched.finish(), 128 + SIGTERM, "elastic: 0 losses");
 }
 
 TEST_CASE("a signal makes a run of processes save that has begun") {

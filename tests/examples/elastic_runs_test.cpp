@@ -100,9 +100,8 @@ TEST_CASE("a lost stage leaves the newest save, and the run says which") {
 
 TEST_CASE("the last update is saved when a loss is not finite") {
   const Runs runs{{"--clip", "0", "--steps", "40"}};
-  const Finished ended = run(runs.words("broken", {"--learning-rate", "1e20"}));
-  CHECK(ended.status == 3);
-  CHECK_THAT(ended.errors, Contains("/diverged, as all its weights are still here"));
+  check_ended(run(runs.words("broken", {"--learning-rate", "1e20"})), 3,
+              "/diverged, as all its weights are still here");
   const int saved = step_of(runs.path("broken/diverged"));
   const auto losses = losses_by_update(runs.path("broken"));
   CHECK(saved >= 1);
@@ -193,10 +192,8 @@ TEST_CASE("lists of losses that can't be read are refused, and what does not go 
   runs.check_refused({"--lose", "0@7"}, "--lose: update 7 does not come; the run has 6 --steps");
   runs.check_refused({"--elastic", "--stop-after", "2"}, "leave out --stop-after");
   runs.train("earlier");
-  const Finished mixed = run(runs.words("earlier", {"--elastic"}));
-  CHECK(mixed.status == 2);
-  CHECK_THAT(mixed.errors, Contains("holds another run: continue that with --resume"));
-  const Finished alone = run(runs.words("alone", {"--elastic", "--lose", "0@4"}));
-  CHECK(alone.status == 1);
-  CHECK_THAT(alone.errors, Contains("no rank is left; nothing was saved"));
+  check_ended(run(runs.words("earlier", {"--elastic"})), 2,
+              "holds another run: continue that with --resume");
+  check_ended(run(runs.words("alone", {"--elastic", "--lose", "0@4"})), 1,
+              "no rank is left; nothing was saved");
 }

@@ -51,9 +51,7 @@ TEST_CASE("each damaged byte of an export is found") {
       CHECK(verified.status == 1);
       CHECK_THAT(verified.output, Contains("huggingface: DAMAGED: ") && Contains(file));
     }
-    const Finished sample = run({"sample_gpt", "--from", folder, "--tokens", "1"});
-    CHECK(sample.status == 2);
-    CHECK_THAT(sample.errors, Contains(file));
+    check_ended(run({"sample_gpt", "--from", folder, "--tokens", "1"}), 2, file);
     const Words tune{"train_gpt", "--from", folder,  "--data",          runs.data,
                      "--steps",   "1",      "--out", runs.path("tuned")};
     CHECK_THAT(run(tune).errors, Contains(file));

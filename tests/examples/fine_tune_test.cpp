@@ -88,9 +88,7 @@ TEST_CASE("flags that contradict the folder's model are refused by name") {
   const FineTuning runs;
   auto refused = [&](const Words& more, const std::string& part) {
     CAPTURE(more);
-    const Finished result = run(runs.from_base("refused", more));
-    CHECK(result.status == 2);
-    CHECK_THAT(result.errors, Contains(part));
+    check_ended(run(runs.from_base("refused", more)), 2, part);
     CHECK_FALSE(fs::exists(runs.path("refused")));
   };
   refused({"--layers", "3"},

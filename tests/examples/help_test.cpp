@@ -1,7 +1,6 @@
 // What programs say of themselves: --help, versions, suggestions, statuses.
 #include <sstream>
 
-#include "tests/catch.h"
 #include "tests/examples/programs.h"
 
 using namespace plangrad::tests;
@@ -33,10 +32,9 @@ const std::vector<std::pair<Words, std::string>> described{
 void check_misused(const Words& words, const std::string& part) {
   CAPTURE(words);
   const Finished result = run(words);
-  CHECK(result.status == 2);
+  check_ended(result, 2, part);
   CHECK(result.output.empty());
   CHECK(result.errors.starts_with("error: "));
-  CHECK_THAT(result.errors, Contains(part));
 }
 
 }  // namespace
@@ -94,12 +92,9 @@ TEST_CASE("what all ranks of a launcher find wrong is printed by the first alone
                      "OMPI_COMM_WORLD_RANK=" + std::string(rank), program("train_gpt")} +
                flags);
   };
-  const Finished first = started("0", {"--schedual", "1f1b"}),
-                 second = started("1", {"--schedual"});
-  CHECK(first.status == 2);
-  CHECK_THAT(first.errors, Contains("did you mean --schedule?"));
-  CHECK(second.status == 2);  // mpirun would have ended it before it tells
-  CHECK_THAT(second.errors, Contains("error of rank 1: "));
+  check_ended(started("0", {"--schedual", "1f1b"}), 2, "did you mean --schedule?");
+  // mpirun would have ended it before it tells
+  check_ended(started("1", {"--schedual"}), 2, "error of rank 1: ");
   const Words alone{"--data", "/dev/null"};  // they would train the same model twice
   CHECK_THAT(started("0", alone).errors,
              Contains("Open MPI started, as OMPI_COMM_WORLD_RANK says; add --transport mpi, or "
@@ -113,9 +108,7 @@ TEST_CASE("no variable of a launcher turns an error into an abort, or into silen
          {Words{"RANK=0"}, Words{"RANK=abc", "WORLD_SIZE=2"}, Words{"PMI_RANK=5", "PMI_SIZE=2"},
           Words{"SLURM_PROCID=0"}, Words{"OMPI_COMM_WORLD_RANK=0"}}) {
       CAPTURE(name, set);
-      const Finished ended = run(Words{"/usr/bin/env"} + set + Words{program(name), "--nope"});
-      CHECK(ended.status == 2);
-      CHECK_THAT(ended.errors, Contains("error: "));
+      check_ended(run(Words{"/usr/bin/env"} + set + Words{program(name), "--nope"}), 2, "error: ");
     }
   // Programs that are never ranks tell at once, whichever rank they are said to be.
   const Words second{"/usr/bin/env", "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2"};

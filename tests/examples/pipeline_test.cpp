@@ -1,7 +1,6 @@
 // The program that shows the library on one page: its losses fall, and are those of one rank.
 #include <sstream>
 
-#include "tests/catch.h"
 #include "tests/examples/programs.h"
 
 using namespace plangrad::tests;

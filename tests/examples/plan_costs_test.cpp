@@ -153,11 +153,7 @@ TEST_CASE("a run takes a row by --plan-from, and other flags change it") {
   CHECK(flags_of(run, "batch")["--batch"] == 16);
 
   const auto check = [&](const Words& words, const std::string& part) {
-    CAPTURE(words);
-    const Finished result = plangrad::tests::run(words + Words{"--out", run.path("refused")});
-    CHECK(result.status == 2);
-    CHECK(std::count(result.errors.begin(), result.errors.end(), '\n') == 1);
-    CHECK_THAT(result.errors, Contains(part));
+    check_refused(words + Words{"--out", run.path("refused")}, part);
   };
   check(train + Words{"--layers", "6"}, "--layers 6: the model of --plan-from " + file +
                                             " has --layers 3; leave out one of the two");

@@ -4,7 +4,6 @@
 
 #include "nn/checkpoint/file.h"
 #include "parallel/schedules/schedule.h"
-#include "tests/catch.h"
 #include "tests/examples/programs.h"
 
 using namespace plangrad::tests;

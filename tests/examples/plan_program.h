@@ -2,7 +2,6 @@
 // Not here: programs in general (examples/programs.h).
 #pragma once
 
-#include "tests/catch.h"
 #include "tests/examples/programs.h"
 
 namespace plangrad::tests {

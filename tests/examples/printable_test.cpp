@@ -2,7 +2,6 @@
 #include "examples/programs/program.h"
 
 #include "nn/checkpoint/file.h"
-#include "tests/catch.h"
 #include "tests/examples/runs.h"
 #include "tests/manifests.h"
 
@@ -147,9 +146,7 @@ TEST_CASE("a resumed run reads no other text than before, unless the user names 
   const Words resume{"train_gpt", "--resume", runs.path("run"), "--stop-after", "1"};
   CHECK(run(resume).status == 0);
   runs.folder.write("little.txt", repeat("not to be or to be ", 40));
-  const Finished refused = run(resume);
-  CHECK(refused.status == 2);
-  CHECK_THAT(refused.errors, Contains(little + " is not the text that the run was validated on"));
+  check_ended(run(resume), 2, little + " is not the text that the run was validated on");
   CHECK(run(resume + Words{"--validation", little}).status == 0);
   CHECK(run(resume).status == 0);  // the new text is the run's now
   forget(runs, "validation");

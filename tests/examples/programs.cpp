@@ -128,6 +128,20 @@ Finished Running::finish() {
   return result;
 }
 
+void check_ended(const Finished& ended, int status, const std::string& part) {
+  INFO(ended.errors);
+  CHECK(ended.status == status);
+  CHECK_THAT(ended.errors, Contains(part));
+}
+
+void check_failed(const Finished& failed, const std::string& part, long lines, int status) {
+  check_ended(failed, status, part);
+  CHECK(failed.output.empty());
+  CHECK(failed.errors.starts_with("error: "));
+  CHECK(failed.errors.ends_with('\n'));
+  CHECK(std::count(failed.errors.begin(), failed.errors.end(), '\n') == lines);
+}
+
 Words tiny_run(const std::string& data, const std::string& out, const Words& more) {
   return Words{"train_gpt", "--data",  data,      "--out",    out,         "--layers", "1",
                "--heads",   "2",       "--width", "16",       "--context", "8",        "--batch",

@@ -1,5 +1,5 @@
 // Programs run as a user runs them, in folders that go with the test.
-// Not here: what to expect of them.
+// Not here: what each is expected to write.
 #pragma once
 
 #include <map>
@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/catch.h"
 #include "tests/temporary_folder.h"
 
 namespace plangrad::tests {
@@ -59,6 +60,12 @@ inline Finished run(const Words& arguments) { return Running(arguments).finish()
 inline Finished run_on_terminal(const Words& arguments) {
   return Running(arguments, true).finish();
 }
+
+/// Checks that a program ended with this status, and that its errors hold `part`.
+void check_ended(const Finished& ended, int status, const std::string& part);
+/// Checks that a program printed errors alone: `lines` lines that begin with "error:" and hold
+/// `part`.
+void check_failed(const Finished& failed, const std::string& part, long lines = 1, int status = 2);
 
 /// A training run of a moment: `train_gpt` with a tiny model, and `more`.
 Words tiny_run(const std::string& data, const std::string& out, const Words& more = {});

@@ -262,9 +262,8 @@ TEST_CASE("what pruning does not combine with is refused with its name") {
   runs.check_refused(half + two + Words{"--samo", "--codec", "lowrank:2"}, "leave out --samo");
   runs.check_refused(half + Words{"--plan", "own.plan"}, "use --schedule, or leave out --prune");
   runs.train("run", half + Words{"--stop-after", "9"});
-  const Finished other = run({"train_gpt", "--resume", runs.path("run"), "--prune", "0.6"});
-  CHECK(other.status == 2);
-  CHECK_THAT(other.errors, Contains("the run began with --prune 0.5, not 0.6"));
+  check_ended(run({"train_gpt", "--resume", runs.path("run"), "--prune", "0.6"}), 2,
+              "the run began with --prune 0.5, not 0.6");
 }
 
 TEST_CASE("a run that would hold more than its cap says what for") {

@@ -52,18 +52,6 @@ std::int64_t sum_of(const json& numbers) {
   return sum;
 }
 
-/// Checks that a command is refused before it writes, in so many lines, which hold `part`.
-void check_refused(const Runs& runs, const Words& more, const std::string& part, long lines = 1) {
-  CAPTURE(more);
-  Finished result = run(runs.words("new", more));
-  CHECK(result.status == 2);
-  CHECK(result.output.empty());
-  CHECK(result.errors.starts_with("error: "));
-  CHECK(std::count(result.errors.begin(), result.errors.end(), '\n') == lines);
-  CHECK_THAT(result.errors, Contains(part));
-  CHECK_FALSE(std::filesystem::exists(runs.path("new")));
-}
-
 /// The file of a plan of four stages and four steps, from `first` on.
 std::string plan_file(const Runs& runs, const Split& split, const std::string& first = "0") {
   Finished shown = run(Words{"plan", "show", "--steps", "4", "--clip", "--tied", "--first", first} +
@@ -276,38 +264,36 @@ TEST_CASE("a plan that can't be run is refused before anything is written") {
   const Split split{"1f1b", four_stages};
   const std::string good = plan_file(runs, split), text = plangrad::nn::read_file(good);
   const Words own{"--plan", good};
-  check_refused(runs, {"--plan", runs.path("none.plan")}, "no file ");
-  check_refused(runs, {"--plan", runs.folder.write("damaged.plan", "stages four\n")},
-                "damaged.plan: plan, line 1: ");
+  runs.check_refused({"--plan", runs.path("none.plan")}, "no file ");
+  runs.check_refused({"--plan", runs.folder.write("damaged.plan", "stages four\n")},
+                     "damaged.plan: plan, line 1: ");
   std::string broken = text;
   broken.erase(broken.find(" 1F0v0"), 6);
-  check_refused(runs, {"--plan", runs.folder.write("broken.plan", broken)},
-                "send: rank 1, 1a0>2: ", 2);  // the second has the row, with its cell marked
-  check_refused(runs, {"--plan", plan_file(runs, {"gpipe", {"--stages", "6"}})},
-                "6 stages: a GPT of --layers 2 has 4 parts to cut between");
-  check_refused(runs, {"--plan", plan_file(runs, {"2bw", four_stages})}, "--first 1");
+  runs.check_refused({"--plan", runs.folder.write("broken.plan", broken)},
+                     "send: rank 1, 1a0>2: ", 2);  // the second has the row, with its cell marked
+  runs.check_refused({"--plan", plan_file(runs, {"gpipe", {"--stages", "6"}})},
+                     "6 stages: a GPT of --layers 2 has 4 parts to cut between");
+  runs.check_refused({"--plan", plan_file(runs, {"2bw", four_stages})}, "--first 1");
   for (const Words& more :
        {Words{"--schedule", "1f1b"}, {"--stages", "4"}, {"--microbatches", "3"}})
-    check_refused(runs, own + more, "give --plan or ");
-  check_refused(runs, own + Words{"--ranks", "3"}, "3 ranks: ");
-  check_refused(runs, own + Words{"--batch", "8"}, "--batch 8 does not divide into 3 microbatches");
+    runs.check_refused(own + more, "give --plan or ");
+  runs.check_refused(own + Words{"--ranks", "3"}, "3 ranks: ");
+  runs.check_refused(own + Words{"--batch", "8"}, "--batch 8 does not divide into 3 microbatches");
   // What every rank finds for itself, every rank may say.
-  check_refused(runs, own + Words{"--steps", "6"}, "does not divide the 6");
-  check_refused(runs, own + Words{"--clip", "0"}, "clip");
-  check_refused(runs, own + Words{"--untied"}, "tied");
+  runs.check_refused(own + Words{"--steps", "6"}, "does not divide the 6");
+  runs.check_refused(own + Words{"--clip", "0"}, "clip");
+  runs.check_refused(own + Words{"--untied"}, "tied");
 }
 
 TEST_CASE("a layout that can't be is refused before anything is written") {
   Runs runs{model};
-  check_refused(runs, {"--ranks", "3", "--stages", "2"},
-                "3 ranks: the schedule 1f1b with --stages");
-  check_refused(runs, {"--ranks", "3", "--stages", "2", "--data-parallel", "2"}, "needs 4");
-  check_refused(runs, {"--ranks", "2", "--stages", "4"}, "needs 4");
-  check_refused(runs, {"--ranks", "0"}, "--ranks: expected");
-  check_refused(runs, {"--stages", "9"},
-                "9 stages: a GPT of --layers 2 has 4 parts to cut between");
-  check_refused(runs, {"--schedule", "zigzag"}, "--schedule: expected one of 1f1b, 2bw,");
-  check_refused(runs, {"--batch", "5", "--microbatches", "2"},
-                "--batch 5 does not divide into 2 microbatches");
-  check_refused(runs, {"--data-parallel", "5"}, "--batch 12 does not divide into 5 microbatches");
+  runs.check_refused({"--ranks", "3", "--stages", "2"}, "3 ranks: the schedule 1f1b with --stages");
+  runs.check_refused({"--ranks", "3", "--stages", "2", "--data-parallel", "2"}, "needs 4");
+  runs.check_refused({"--ranks", "2", "--stages", "4"}, "needs 4");
+  runs.check_refused({"--ranks", "0"}, "--ranks: expected");
+  runs.check_refused({"--stages", "9"}, "9 stages: a GPT of --layers 2 has 4 parts to cut between");
+  runs.check_refused({"--schedule", "zigzag"}, "--schedule: expected one of 1f1b, 2bw,");
+  runs.check_refused({"--batch", "5", "--microbatches", "2"},
+                     "--batch 5 does not divide into 2 microbatches");
+  runs.check_refused({"--data-parallel", "5"}, "--batch 12 does not divide into 5 microbatches");
 }

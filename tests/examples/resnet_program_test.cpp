@@ -4,8 +4,7 @@
 #include <algorithm>
 
 #include "nn/checkpoint/file.h"
-#include "tests/catch.h"
-#include "tests/examples/programs.h"
+#include "tests/examples/runs.h"
 
 using namespace plangrad::tests;
 using nlohmann::json;
@@ -35,46 +34,19 @@ std::string label_file(int count, int turn = 0) {
   return bytes;
 }
 
-struct ImageRuns {
-  Folder folder;
-  std::string data = folder / "images";
-
+struct ImageRuns : Runs {
   ImageRuns() {
+    data = folder / "images";
     folder.write("images/train-images-idx3-ubyte", image_file(48));
     folder.write("images/train-labels-idx1-ubyte", label_file(48));
     folder.write("images/t10k-images-idx3-ubyte", image_file(22));
     folder.write("images/t10k-labels-idx1-ubyte", label_file(22));
   }
 
-  std::string path(const std::string& name) const { return folder / name; }
-  Words words(const std::string& name, const Words& more = {}) const {
+  Words words(const std::string& name, const Words& more = {}) const override {
     return Words{"train_resnet", "--data", data,      "--out", path(name), "--width", "2",
                  "--batch",      "8",      "--steps", "6",     "--warmup", "1"} +
            more;
-  }
-  void succeed(const Words& command) const {
-    Finished result = run(command);
-    INFO(result.errors);
-    REQUIRE(result.status == 0);
-  }
-  void train(const std::string& name, const Words& more = {}) const {
-    succeed(words(name, more + Words{"--overwrite"}));
-  }
-  void check_same(const std::string& one, const std::string& two) const {
-    CHECK(losses_of(path(one)) == losses_of(path(two)));
-    const bool same_weights = weights_of(path(one)) == weights_of(path(two));
-    CHECK(same_weights);
-  }
-  /// Refused before it writes, in one line.
-  void check_refused(const Words& more, const std::string& part) const {
-    CAPTURE(more);
-    Finished result = run(words("new", more));
-    CHECK(result.status == 2);
-    CHECK(result.output.empty());
-    CHECK(result.errors.starts_with("error: "));
-    CHECK(std::count(result.errors.begin(), result.errors.end(), '\n') == 1);
-    CHECK_THAT(result.errors, Contains(part));
-    CHECK_FALSE(std::filesystem::exists(path("new")));
   }
 };
 

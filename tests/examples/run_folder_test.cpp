@@ -52,9 +52,7 @@ TEST_CASE("each run gets a folder of its own, and runs/latest is the newest") {
   }
   CHECK(names.size() == 3);
 
-  const Finished sample = run_in(here, {"sample_gpt", "--tokens", "5"});
-  CHECK(sample.status == 0);
-  CHECK_THAT(sample.errors, Contains("the newest run in runs/"));
+  check_ended(run_in(here, {"sample_gpt", "--tokens", "5"}), 0, "the newest run in runs/");
   const Finished resumed =
       run_in(here, {"train_gpt", "--resume", "runs/latest/checkpoint", "--steps", "7"});
   INFO(resumed.errors);
@@ -65,22 +63,17 @@ TEST_CASE("each run gets a folder of its own, and runs/latest is the newest") {
 TEST_CASE("without any run, sample_gpt says how to make one") {
   const Folder folder;
   fs::create_directories(folder / "empty");
-  const Finished result = run_in(folder / "empty", {"sample_gpt"});
-  CHECK(result.status == 2);
-  CHECK_THAT(result.errors, Contains("train one with train_gpt --data FILE"));
+  check_ended(run_in(folder / "empty", {"sample_gpt"}), 2, "train one with train_gpt --data FILE");
 }
 
 TEST_CASE("a run that is refused makes no folder") {
   const Folder folder;
   fs::create_directories(folder / "here");
   const std::string data = folder.write("text.txt", varied_text());
-  const Finished result = run_in(folder / "here", without_out(data, {"--stages", "9"}));
-  CHECK(result.status == 2);
-  CHECK_THAT(result.errors,
-             Contains("a GPT of --layers 1 has 3 parts to cut between: the embedding, "
-                      "1 block and the head; use at most 3 stages (fewer --stages, --chunks or "
-                      "--ranks), or at least "
-                      "--layers 7"));
+  check_ended(
+      run_in(folder / "here", without_out(data, {"--stages", "9"})), 2,
+      "a GPT of --layers 1 has 3 parts to cut between: the embedding, 1 block and the head; "
+      "use at most 3 stages (fewer --stages, --chunks or --ranks), or at least --layers 7");
   CHECK(files_in(folder / "here").empty());
 }
 
@@ -187,9 +180,7 @@ TEST_CASE("a run that never saved is begun anew by the same command") {
   wait_for_steps(runs.path("run"), 3);
   killed.signal(SIGKILL);
   killed.finish();
-  const Finished again = run(words);
-  CHECK(again.status == 0);
-  CHECK_THAT(again.errors, Contains("holds an earlier run, which stays until this one saves"));
+  check_ended(run(words), 0, "holds an earlier run, which stays until this one saves");
   CHECK(losses_by_update(runs.path("run")).size() == 6);
   fs::remove_all(runs.path("run/checkpoint"));  // its metrics are those of a run that has ended
   check_untouched(runs.path("run"), words, "has metrics.jsonl, which the run would replace");

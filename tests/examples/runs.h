@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "tests/catch.h"
 #include "tests/examples/programs.h"
 
 namespace plangrad::tests {
@@ -51,7 +50,7 @@ struct Runs {
 
   std::string path(const std::string& name) const { return folder / name; }
   /// The command of a new run into folder `name`.
-  Words words(const std::string& name, const Words& more = {}) const {
+  virtual Words words(const std::string& name, const Words& more = {}) const {
     return tiny_run(data, path(name), flags + more);
   }
   /// A test may train into a folder more than once.
@@ -67,13 +66,10 @@ struct Runs {
     INFO(result.errors);
     REQUIRE(result.status == 0);
   }
-  /// In one line that has `part`, and before anything is written.
-  void check_refused(const Words& more, const std::string& part) const {
+  /// Checks that a run with these flags fails before anything is written.
+  void check_refused(const Words& more, const std::string& part, long lines = 1) const {
     CAPTURE(more);
-    Finished result = run(words("refused", more));
-    CHECK(result.status == 2);
-    CHECK(std::count(result.errors.begin(), result.errors.end(), '\n') == 1);
-    CHECK_THAT(result.errors, Contains(part));
+    check_failed(run(words("refused", more)), part, lines);
     CHECK_FALSE(std::filesystem::exists(path("refused")));
   }
   void check_same(const std::string& one, const std::string& two) const {
@@ -89,9 +85,8 @@ inline void check_untouched(const std::string& folder, const Words& words,
   CAPTURE(words);
   const auto before = files_in(folder);
   const Finished refused = run(words);
-  CHECK(refused.status == 2);
+  check_ended(refused, 2, advice);
   CHECK(std::count(refused.errors.begin(), refused.errors.end(), '\n') == 1);
-  CHECK_THAT(refused.errors, Contains(advice));
   const bool untouched = files_in(folder) == before;
   CHECK(untouched);
 }

@@ -12,9 +12,7 @@ namespace {
 
 void check_status(int status, const Words& words, const std::string& part) {
   CAPTURE(words);
-  const Finished ended = run(words);
-  CHECK(ended.status == status);
-  CHECK_THAT(ended.errors, Contains(part));
+  check_ended(run(words), status, part);
 }
 
 }  // namespace

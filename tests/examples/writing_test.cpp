@@ -1,5 +1,4 @@
 // From a text to a model that goes on with it: characters, byte pairs and token ids.
-#include "tests/catch.h"
 #include "tests/examples/programs.h"
 
 using namespace plangrad::tests;
