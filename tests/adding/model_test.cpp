@@ -3,6 +3,7 @@
 #include "autograd/cpu/cpu_backend.h"
 #include "tests/adding/added.h"
 #include "tests/catch.h"
+#include "tests/error_of.h"
 #include "tests/figures.h"
 #include "tests/parallel/support/small_run.h"
 
@@ -57,11 +58,6 @@ TEST_CASE("adding a model: five stages learn, with the bits of one rank", "[addi
 TEST_CASE("adding a model: a layer that tells no shape", "[adding]") {
   Model model = lenet();
   model[1].output = nullptr;
-  std::string said;
-  try {
-    output_shape(model, 0, 3, Images().shape(0));
-  } catch (const Error& error) {
-    said = error.what();
-  }
+  const std::string said = error_of([&] { output_shape(model, 0, 3, Images().shape(0)); });
   check_printed("added_no_shape", text("error: ", said, '\n'));
 }

@@ -4,6 +4,7 @@
 #include "autograd/ops.h"
 #include "tests/adding/added.h"
 #include "tests/catch.h"
+#include "tests/error_of.h"
 #include "tests/figures.h"
 #include "tests/gradcheck.h"
 #include "tests/guarded_device.h"
@@ -48,11 +49,5 @@ TEST_CASE("adding an operation: a formula without a term is found", "[adding]") 
   };
   // [end snippet]
   const Tensor x = from_host(std::vector<double>{1, -2}, {2}, cpu_device());
-  std::string said;
-  try {
-    check_gradients(wrong, {x});
-  } catch (const Error& error) {
-    said = error.what();
-  }
-  check_printed("added_wrong", said + '\n');
+  check_printed("added_wrong", error_of([&] { check_gradients(wrong, {x}); }) + '\n');
 }

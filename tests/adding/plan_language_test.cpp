@@ -6,6 +6,7 @@
 #include "nn/checkpoint/file.h"
 #include "parallel/plan/plan.h"
 #include "tests/catch.h"
+#include "tests/error_of.h"
 #include "tests/figures.h"
 #include "tests/folders.h"
 
@@ -69,12 +70,7 @@ TEST_CASE("plan language: chapter 00 has every operation") {
 }
 
 TEST_CASE("plan language: chapter 00 names every entry of a header") {
-  std::string said;
-  try {
-    parse("nothing 1\n-\n");
-  } catch (const plangrad::autograd::Error& error) {
-    said = error.what();
-  }
+  const std::string said = plangrad::tests::error_of([] { parse("nothing 1\n-\n"); });
   REQUIRE_THAT(said, Contains("it has stages per_step"));
   std::istringstream keys(said.substr(said.find("it has ") + 7));
   for (std::string key; keys >> key;) {

@@ -6,6 +6,7 @@
 #include "parallel/simulation/simulate.h"
 #include "tests/adding/added.h"
 #include "tests/catch.h"
+#include "tests/error_of.h"
 #include "tests/figures.h"
 #include "tests/parallel/support/small_run.h"
 
@@ -78,11 +79,7 @@ TEST_CASE("adding a schedule: an order that the verifier rejects", "[adding]") {
   };
   const Schedule schedule{.name = "last-first", .make = last_first};
   // [end snippet]
-  std::string said;
-  try {
-    verify(make_plan(schedule, {.stages = 2, .microbatches = 2}));
-  } catch (const PlanError& error) {
-    said = error.what();
-  }
+  const std::string said =
+      error_of([&] { verify(make_plan(schedule, {.stages = 2, .microbatches = 2})); });
   check_printed("added_order", text("error: ", said, '\n'));
 }

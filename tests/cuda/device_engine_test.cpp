@@ -10,6 +10,7 @@
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
+#include "tests/error_of.h"
 #include "tests/parallel/support/combinations.h"
 #include "tests/parallel/support/grid.h"
 #include "tests/parallel/support/sharded_run.h"
@@ -185,13 +186,10 @@ TEST_CASE("device engine: a rank whose device is full says what it asked for") {
   const Training training = training_of(c);
   SmallBatches batches(small_gpt());
   Machine machine({.device_bytes = 150'000, .schedule = QueueSchedule::eager});
-  std::string report;
-  try {
+  const std::string report = error_of([&] {
     run_by_engine(training, plans_of(c.schedule, layout_of(c, 2)), batches, 0,
                   AllReduce::scatter_reduce, {}, {}, seats(false));
-  } catch (const Error& error) {
-    report = error.what();
-  }
+  });
   CHECK_THAT(report, Matches("rank [01]: cudaMallocAsync: out of memory: CUDA device [01] has no "
                              "[0-9]+ bytes left beside the [0-9]+ in use; use a smaller "
                              "model, batch or context, or more devices(\n(.|\n)*)?"));
@@ -214,12 +212,9 @@ TEST_CASE("device engine: a rank that throws ends the run, and every rank report
     const auto plans = plans_of(c.schedule, layout);
     Machine machine({.schedule = QueueSchedule::lazy});
     BrokenBatches batches;
-    std::string report;
-    try {
+    const std::string report = error_of([&, by_nccl = by_nccl, reduction = reduction] {
       run_by_engine(training, plans, batches, 0, reduction, {}, {}, seats(by_nccl));
-    } catch (const Error& error) {
-      report = error.what();
-    }
+    });
     CHECK_THAT(report, StartsWith("rank 2: the file is empty\n"));
     for (int rank : {0, 1, 3})
       CHECK_THAT(report, Contains(text("\nrank ", rank, ": ")) && Contains("stopped by rank 2"));

@@ -10,6 +10,7 @@
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
 #include "tests/cuda/meeting.h"
+#include "tests/error_of.h"
 #include "tests/numbers.h"
 #include "tests/parallel/support/transport_suite.h"
 #include "tests/sanitized.h"
@@ -180,12 +181,7 @@ std::string report_of_a_broken_message(int culprit) {
     wait_for_failure(transport);
     finish(transport, *request);
   };
-  try {
-    on_devices(2, true, 0, body);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return error_of([&] { on_devices(2, true, 0, body); });
 }
 
 }  // namespace

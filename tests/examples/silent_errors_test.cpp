@@ -9,6 +9,7 @@
 #include "nn/checkpoint/file.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
+#include "tests/error_of.h"
 #include "tests/parallel/support/far_transport.h"
 #include "tests/parallel/support/small_session.h"
 
@@ -83,12 +84,7 @@ std::string said_of(Fault fault, const std::string& schedule, const Layout& layo
     SmallBatches batches(small_gpt(layout.tied));
     checksums[transport.rank()] = checksums_of(engine, plan, batches, 0);
   });
-  try {
-    compare_checksums(checksums, "after update 8");
-    return "";
-  } catch (const Error& error) {
-    return error.what();
-  }
+  return error_of([&] { compare_checksums(checksums, "after update 8"); });
 }
 
 }  // namespace

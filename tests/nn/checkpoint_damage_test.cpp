@@ -14,6 +14,7 @@
 #include "nn/checkpoint/file.h"
 #include "nn/models/gpt.h"
 #include "tests/catch.h"
+#include "tests/error_of.h"
 #include "tests/folders.h"
 #include "tests/manifests.h"
 
@@ -53,12 +54,7 @@ void save(const fs::path& folder, const SaveMark& mark, std::uint64_t seed,
 
 /// The error of a checkpoint that is opened and read whole; empty if there is none.
 std::string error_of(const fs::path& folder) {
-  try {
-    Checkpoint(folder).verify();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return plangrad::tests::error_of([&] { Checkpoint(folder).verify(); });
 }
 
 std::set<std::string> names_in_folder(const fs::path& folder) {
@@ -335,17 +331,13 @@ TEST_CASE("a checkpoint that can't be opened is not passed over for an older one
   for (const char* file : {"manifest.json", "model-2.safetensors"}) {
     INFO(file);
     fs::permissions(path / file, fs::perms::none);
-    std::string message = "none";
+    std::string message;
     bool is_seen = false;
     {
       const Nobody nobody;
       std::error_code ignored;
       is_seen = nobody.is_one && fs::exists(path / file, ignored);
-      try {
-        find_intact(path);
-      } catch (const Error& error) {
-        message = error.what();
-      }
+      message = plangrad::tests::error_of([&] { find_intact(path); });
     }
     fs::permissions(path / file, fs::perms(0644));
     if (!is_seen) SKIP_TEST("no other user may search " << path.parent_path());

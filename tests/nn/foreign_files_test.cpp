@@ -13,6 +13,7 @@
 #include "nn/models/gpt.h"
 #include "nn/text/vocabulary.h"
 #include "tests/catch.h"
+#include "tests/error_of.h"
 #include "tests/temporary_folder.h"
 
 using namespace plangrad::nn;
@@ -144,12 +145,8 @@ TEST_CASE("a header of lists without end takes no more memory than its text", "[
     const std::uint64_t length = header.size();
     write_file(path, std::string(reinterpret_cast<const char*>(&length), sizeof length) + header);
     const std::int64_t before = peak_memory();
-    std::string message = "it was read";
-    try {
-      const SafetensorsFile file(path);
-    } catch (const Error& error) {
-      message = error.what();
-    }
+    const std::string message =
+        plangrad::tests::error_of([&] { const SafetensorsFile file(path); });
     CHECK(peak_memory() - before < (300 << 20));
     return message;
   };

@@ -11,6 +11,7 @@
 
 #include "autograd/error.h"
 #include "tests/catch.h"
+#include "tests/error_of.h"
 #include "tests/references.h"
 #include "tests/small_disk.h"
 #include "tests/temporary_folder.h"
@@ -64,12 +65,7 @@ std::string refusal(const std::string& bytes) {
 std::string refusal_of_other(const std::string& bytes) {
   Folder folder;
   write_bytes(folder.file("other.safetensors"), bytes);
-  try {
-    SafetensorsFile file(folder.file("other.safetensors"));
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "the file was accepted";
+  return plangrad::tests::error_of([&] { SafetensorsFile file(folder.file("other.safetensors")); });
 }
 
 /// A source whose bytes are these; the caller keeps them.

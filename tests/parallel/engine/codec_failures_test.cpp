@@ -6,6 +6,7 @@
 
 #include "autograd/ops.h"
 #include "tests/catch.h"
+#include "tests/error_of.h"
 #include "tests/parallel/support/coded_runs.h"
 #include "tests/sanitized.h"
 
@@ -19,13 +20,10 @@ std::string report_of(const CodedRun& run, int capacity) {
   training.learning_rate = {1e30, 1e30, 0, 10};
   SmallBatches batches(coded_gpt(run.tied));
   const auto plans = plans_of(run.schedule, layout_of(run, 5));
-  try {
+  return error_of([&] {
     run_by_engine(training, plans, batches, capacity, reductions().at(run.reduction),
                   hosts_of(plans[0].plan().ranks()));
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  });
 }
 
 /// Each rank has its line, and one says what is wrong.
@@ -72,12 +70,7 @@ std::string broken_report(const Shape& shape, const std::string& codec, int zero
   training.clip = clip ? 1 : 0;
   SmallBatches batches(config);
   const Layout layout{.width = 2, .clip = clip, .zero = zero, .codec = parse_codec(codec)};
-  try {
-    run_by_engine(training, plans_of("data", layout), batches);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return error_of([&] { run_by_engine(training, plans_of("data", layout), batches); });
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "autograd/cpu/cpu_backend.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
+#include "tests/error_of.h"
 #include "tests/parallel/support/far_transport.h"
 #include "tests/parallel/support/ordinary_schedules.h"
 #include "tests/parallel/support/plan_cases.h"
@@ -54,7 +55,7 @@ class Stop {
 
 /// What a run that failed left.
 struct Failed {
-  std::string report = "no error";
+  std::string report;
   std::map<std::pair<int, int>, int> newest;  ///< version, by (rank, stage)
 
   /// The report of one rank, with the plan's row below it.
@@ -89,11 +90,7 @@ Failed run_plans(const Training& training, int ranks, const PlanOf& plan_of, Bat
       throw;
     }
   };
-  try {
-    run_ranks(ranks, body);
-  } catch (const Error& error) {
-    failed.report = error.what();
-  }
+  failed.report = error_of([&] { run_ranks(ranks, body); });
   return failed;
 }
 

@@ -3,6 +3,7 @@
 // Not here: recycle without losses (schedule_test, engine/schedules_grid_test).
 #include "parallel/simulation/simulate.h"
 #include "tests/catch.h"
+#include "tests/error_of.h"
 #include "tests/parallel/support/coded_runs.h"
 #include "tests/parallel/support/todays_schedules.h"
 #include "tests/sanitized.h"
@@ -39,12 +40,7 @@ double update_time(const std::string& schedule, const Layout& layout) {
 }
 
 std::string problem_of(const Layout& layout) {
-  try {
-    make_plan("recycle", layout);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return error_of([&] { make_plan("recycle", layout); });
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "autograd/backend.h"
 #include "autograd/ops.h"
 #include "parallel/transports/launch.h"
+#include "tests/error_of.h"
 
 namespace plangrad::tests {
 namespace {
@@ -15,7 +16,6 @@ namespace {
 using namespace parallel;
 using autograd::DevicePtr;
 using autograd::DType;
-using autograd::Error;
 using autograd::Tensor;
 using autograd::text;
 
@@ -59,17 +59,6 @@ std::unique_ptr<Request> send(Transport& transport, int peer, int channel, const
 std::unique_ptr<Request> receive(Transport& transport, int peer, int channel,
                                  const Buffer& buffer) {
   return transport.receive({peer, channel, buffer.data(), buffer.size()});
-}
-
-/// The message of the error that `body` throws.
-template <class Body>
-std::string error_of(Body body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 void expect_error(const std::string& error, const std::vector<std::string>& parts) {

@@ -8,10 +8,10 @@
 #include "autograd/error.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
+#include "tests/error_of.h"
 #include "tests/parallel/support/far_transport.h"
 
 using namespace plangrad::tests;
-using plangrad::autograd::Error;
 
 namespace {
 
@@ -83,8 +83,7 @@ TEST_CASE("at work: it is published, and the position before comes back", "[at_w
 }
 
 TEST_CASE("at work: one that was not heard of for long is not waited for", "[at_work]") {
-  std::string error = "no error";
-  try {
+  const std::string error = error_of([] {
     run_ranks(2, [](Transport& transport) {
       if (transport.rank() == 1) {
         transport.publish({.work = Work::saving});
@@ -96,9 +95,7 @@ TEST_CASE("at work: one that was not heard of for long is not waited for", "[at_
         gather_bytes(far, "", 0.02);
       }
     });
-  } catch (const Error& failure) {
-    error = failure.what();
-  }
+  });
   CHECK(error ==
         "rank 0: waited 0.02 s for a message of rank 1; rank 1 was last heard of, "
         "100 s ago, saving");

@@ -6,6 +6,7 @@
 
 #include "autograd/error.h"
 #include "tests/catch.h"
+#include "tests/error_of.h"
 
 using namespace plangrad::parallel;
 using plangrad::autograd::Error;
@@ -14,12 +15,7 @@ namespace {
 
 /// What run_ranks throws.
 std::string error_of(int ranks, const std::function<void(Transport&)>& body) {
-  try {
-    run_ranks(ranks, body);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return plangrad::tests::error_of([&] { run_ranks(ranks, body); });
 }
 
 }  // namespace
