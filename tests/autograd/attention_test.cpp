@@ -37,16 +37,6 @@ Tensor plain_attention(const Tensor& qkv, int heads) {
   return reshape(transpose(matmul(shares, part(2)), 1, 2), {batch, time, width});
 }
 
-double largest_difference(const Numbers& a, const Numbers& b) {
-  REQUIRE(a.size() == b.size());
-  double largest = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    double difference = std::abs(a[i] - b[i]);
-    largest = difference <= largest ? largest : difference;  // takes NaN
-  }
-  return largest;
-}
-
 }  // namespace
 
 TEST_CASE("attention: precision, and gradients of small sizes", "[attention]") {

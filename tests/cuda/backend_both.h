@@ -25,14 +25,7 @@ struct Both {
       if (cpu[i] != cuda[i] && !(std::isnan(cpu[i]) && std::isnan(cuda[i]))) return false;
     return true;
   }
-  double largest_error() const {
-    double largest = 0;
-    for (std::size_t i = 0; i < cpu.size(); ++i) {
-      const double error = std::abs(cpu[i] - cuda[i]);
-      largest = error <= largest ? largest : error;  // NaN wins
-    }
-    return largest;
-  }
+  double largest_error() const { return largest_difference(cpu, cuda); }
 };
 
 inline Tensor numbers(const char* name, Shape shape, DType dtype, const DevicePtr& device) {

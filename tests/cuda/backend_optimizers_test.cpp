@@ -52,14 +52,7 @@ double optimizer_error(std::int64_t size, bool odd, DType weights_type, Step ste
       for (double value : to_host(moment)) all.push_back(value);
     return all;
   };
-  const Numbers expected = run(cpu_device(), DType::f64);
-  const Numbers got = run(strict_device(), DType::f32);
-  double largest = 0;
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    const double error = std::abs(got[i] - expected[i]);
-    largest = error <= largest ? largest : error;
-  }
-  return largest;
+  return largest_difference(run(strict_device(), DType::f32), run(cpu_device(), DType::f64));
 }
 
 }  // namespace

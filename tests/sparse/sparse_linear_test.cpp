@@ -93,10 +93,7 @@ TEST_CASE("sparse linear: the dense layer with zeros", "[sparse]") {
     backward(y, dy);
     backward(y2, dy);
     auto close = [](const Numbers& a, const Numbers& b) {
-      if (a.size() != b.size()) return false;
-      double worst = 0;
-      for (std::size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::abs(a[i] - b[i]));
-      return worst <= 2 * 34 * 0x1p-53 * 34;
+      return largest_difference(a, b) <= 2 * 34 * 0x1p-53 * 34;
     };
     INFO(layer.x << ' ' << out << ' ' << layer.elements());
     CHECK(y.shape() == y2.shape());

@@ -72,13 +72,7 @@ Trip round_trip(Codec& codec, const Tensor& x, RandomKey key = {}, std::int64_t 
 }
 
 double largest_error(const Tensor& x, const Tensor& y) {
-  Numbers a = to_host(x), b = to_host(y);
-  double error = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    double apart = std::abs(a[i] - b[i]);
-    error = apart <= error ? error : apart;  // NaN stays
-  }
-  return error;
+  return largest_difference(to_host(x), to_host(y));
 }
 
 /// A value is rounded to a level beside it, by at most a unit; or to the nearest one, by half of
