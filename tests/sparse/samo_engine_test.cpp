@@ -63,9 +63,7 @@ TEST_CASE("SAMO by the engine has the bits of the serial interpreter", "[samo]")
       INFO(run);
       Pruned pruned(run, 2, 2);
       const Outcome serial = pruned.serially(), parallel = pruned.by_engine(clip ? 2 : 0);
-      const bool same = parallel.weights == serial.weights;
-      CHECK(same);
-      CHECK(parallel.losses == serial.losses);
+      check_same_bits(parallel, serial);
     }
 }
 
@@ -82,9 +80,7 @@ TEST_CASE("SAMO under a codec has the bits of the serial interpreter", "[samo]")
     INFO(run);
     Pruned pruned(run, 2, 2);
     const Outcome serial = pruned.serially(), parallel = pruned.by_engine();
-    const bool same = parallel.weights == serial.weights;
-    CHECK(same);
-    CHECK(parallel.losses == serial.losses);
+    check_same_bits(parallel, serial);
     run.codec = "none";
     CHECK(parallel.losses != Pruned(run, 2, 2).by_engine().losses);
   }
@@ -108,8 +104,7 @@ TEST_CASE("endless plans with SAMO give the bits of plans of one length", "[samo
     const Outcome endless =
         run_endless(plain.training, verify(*found), plain.batches, {.bodies = bodies});
     const Outcome same = plain.by_engine();
-    CHECK(endless.weights == same.weights);
-    CHECK(endless.losses == same.losses);
+    check_same_bits(endless, same);
   }
 }
 

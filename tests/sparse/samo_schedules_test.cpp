@@ -21,9 +21,7 @@ TEST_CASE("SAMO combines with the schedules of today and their codecs", "[samo][
     INFO(run);
     Pruned pruned(run, 2, 2);
     const Outcome samo = pruned.by_engine(), serial = pruned.serially();
-    const bool same_weights = samo.weights == serial.weights;
-    CHECK(same_weights);
-    CHECK(samo.losses == serial.losses);
+    check_same_bits(samo, serial);
     run.codec = "none";
     Pruned plain(run, 2, 2);
     const Outcome other = plain.by_engine(), masked = plain.masked();

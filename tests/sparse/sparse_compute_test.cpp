@@ -58,9 +58,7 @@ TEST_CASE("sparse products by the engine have the bits of the serial interpreter
       INFO(run);
       Pruned pruned = sparse(run, 2, 2);
       const Outcome serial = pruned.serially(), parallel = pruned.by_engine();
-      const bool same = parallel.weights == serial.weights;
-      CHECK(same);
-      CHECK(parallel.losses == serial.losses);
+      check_same_bits(parallel, serial);
     }
 }
 

@@ -33,9 +33,7 @@ std::vector<CodedRun> runs() {
 std::map<int, double> check_same(const CodedRun& run, int capacity) {
   INFO(run);
   const Outcome serial = serially(run, 2, 2), parallel = by_engine(run, 2, 2, capacity);
-  const bool same_weights = parallel.weights == serial.weights;
-  CHECK(same_weights);
-  CHECK(parallel.losses == serial.losses);
+  check_same_bits(parallel, serial);
   for (const auto& [micro, loss] : parallel.losses) CHECK(std::isfinite(loss));
   return parallel.losses;
 }

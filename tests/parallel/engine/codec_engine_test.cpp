@@ -77,9 +77,7 @@ void check_same(const std::vector<CodedRun>& runs, const std::vector<std::string
     if (without_codec.empty()) without_codec = serially(plain, 2, 2).losses;
     const Outcome serial = serially(run, 2, 2);
     const Outcome parallel = by_engine(run, 2, 2, number++ % 2 * 2);
-    const bool same_weights = parallel.weights == serial.weights;
-    CHECK(same_weights);
-    CHECK(parallel.losses == serial.losses);
+    check_same_bits(parallel, serial);
     CHECK(parallel.losses != without_codec);
     for (const auto& [micro, loss] : parallel.losses) CHECK(std::isfinite(loss));
   }
@@ -131,9 +129,7 @@ TEST_CASE("sums with bits of each layer: engine and serial interpreter have the 
     const Outcome uniform = by_engine(run, 2, 2);
     run.bits = bits;
     const Outcome serial = serially(run, 2, 2), parallel = by_engine(run, 2, 2);
-    const bool same_weights = parallel.weights == serial.weights;
-    CHECK(same_weights);
-    CHECK(parallel.losses == serial.losses);
+    check_same_bits(parallel, serial);
     const bool weights_of_4_bits = parallel.weights == uniform.weights;
     CHECK_FALSE(weights_of_4_bits);
   }

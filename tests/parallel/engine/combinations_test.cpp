@@ -14,9 +14,7 @@ void check_all(const std::vector<Combination>& all) {
     INFO(all[i]);
     CombinedRun run(all[i]);
     const Outcome engine = run.by_threads(i % 2), serial = run.serially();
-    const bool same_weights = engine.weights == serial.weights;
-    CHECK(same_weights);
-    CHECK(engine.losses == serial.losses);
+    check_same_bits(engine, serial);
   }
 }
 

@@ -11,6 +11,7 @@
 #include "nn/models/gpt.h"
 #include "parallel/engine/engine.h"
 #include "parallel/schedules/schedule.h"
+#include "tests/catch.h"
 #include "tests/parallel/support/serial.h"
 
 namespace plangrad::tests {
@@ -77,6 +78,13 @@ struct Outcome {
   std::vector<std::int64_t> peak_total;                        ///< of all categories together
   std::vector<std::map<Category, std::int64_t>> peak, live;    ///< the same, and at the end
 };
+
+/// Checks that two runs have the same weights and losses, bit for bit.
+inline void check_same_bits(const Outcome& one, const Outcome& other) {
+  const bool same_weights = one.weights == other.weights;  // too many to print
+  CHECK(same_weights);
+  CHECK(one.losses == other.losses);
+}
 
 /// A rank's device, and the transport that moves its memory; null: the one that ranks have anyway.
 struct Seat {
