@@ -1,18 +1,11 @@
 // Two plans side by side, and what `plan verify` says in sentences.
-#include "tests/examples/programs.h"
+#include "tests/examples/plan_program.h"
 
 using namespace plangrad::tests;
 
 namespace {
 
 const Words size{"--stages", "4", "--microbatches", "8"};
-
-std::string output_of(const Words& words) {
-  const Finished result = run(words);
-  INFO(result.errors);
-  CHECK(result.status == 0);
-  return result.output;
-}
 
 }  // namespace
 

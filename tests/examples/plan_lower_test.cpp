@@ -4,6 +4,7 @@
 
 #include "nn/checkpoint/file.h"
 #include "parallel/schedules/schedule.h"
+#include "tests/examples/plan_program.h"
 #include "tests/examples/runs.h"
 #include "tests/folders.h"
 #include "tests/parallel/support/ordinary_schedules.h"
@@ -14,15 +15,6 @@ namespace parallel = plangrad::parallel;
 namespace {
 
 const std::string source = clone_path("examples/own_schedule.py");
-
-/// What a command prints that must succeed.
-std::string output_of(const Words& words) {
-  CAPTURE(words);
-  Finished result = run(words);
-  INFO(result.errors);
-  REQUIRE(result.status == 0);
-  return result.output;
-}
 
 /// A plan's computations alone, as text.
 std::string computations(parallel::Plan plan, bool with_steps) {

@@ -10,7 +10,8 @@ Words small_plan(const std::string& command, const std::string& schedule) {
 std::string output_of(const Words& words) {
   CAPTURE(words);
   Finished result = run(words);
-  CHECK(result.status == 0);
+  INFO(result.errors);
+  REQUIRE(result.status == 0);
   CHECK((result.errors.empty() || result.errors.starts_with("note: ")));
   return result.output;
 }
