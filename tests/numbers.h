@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "autograd/error.h"
 #include "autograd/tensor.h"
 
 namespace plangrad::tests {
