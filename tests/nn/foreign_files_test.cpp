@@ -150,8 +150,8 @@ TEST_CASE("a header of lists without end takes no more memory than its text", "[
     CHECK(peak_memory() - before < (300 << 20));
     return message;
   };
-  CHECK(refusal(R"({"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0],"note":[)", "[],",
-                "[]]}}") == "it was read");
+  CHECK(refusal(R"({"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0],"note":[)", "[],", "[]]}}")
+            .empty());
   CHECK_THAT(refusal(R"({"a":{"dtype":"U8","shape":[)", "0,", "0]}}"),
              Contains("shape has more than 64 numbers"));
 }
