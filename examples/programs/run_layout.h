@@ -46,7 +46,7 @@ class RunLayout {
   parallel::Training training(const nn::Model& model) const;
   /// The flags that affect the run's result, with the layout that was found.
   nlohmann::json flags() const;
-  /// What of the flags has no effect in this layout: "; ..." for each of them.
+  /// Names each flag that has no effect in this layout, as "; ..."; empty: there is none.
   std::string gives_way() const;
   /// Describes plan and ranks to the user, in one line.
   std::string describe() const;

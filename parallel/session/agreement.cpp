@@ -181,9 +181,10 @@ FolderLock::~FolderLock() {
   ::close(file_);
   std::error_code ignored;
   const fs::path out = path_.parent_path(), folder = out / "checkpoint";
-  // A run's files need it beside them, or they would be those of a run whose checkpoints moved.
-  const bool is_alone = std::ranges::distance(fs::directory_iterator(out, ignored)) == 1;
-  if (made_ && is_alone && ::rmdir(folder.c_str()) == 0) ::rmdir(out.c_str());
+  int files = 0;  // a run's files need checkpoint/ beside them, or it would seem to be moved away
+  for (fs::directory_iterator each(out, ignored), end; each != end; each.increment(ignored))
+    ++files;
+  if (made_ && files == 1 && ::rmdir(folder.c_str()) == 0) ::rmdir(out.c_str());
 }
 
 bool FolderLock::is_here() const { return is_named(file_, path_); }
