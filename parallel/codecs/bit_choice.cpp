@@ -1,7 +1,7 @@
-// A knapsack: the errors are the weights, counted in steps, and dynamic programming over the layers
-// knows the fewest bytes for every number of steps that is spent.
-// Chapter 10; Alimohammadi et al. 2022 (L-GreCo).
-#include "parallel/codecs/codec.h"
+// adaptive: quantize, with bits for each layer from a knapsack. The errors are the weights, counted
+// in steps, and dynamic programming over the layers knows the fewest bytes for every number of
+// steps that is spent.
+#include "parallel/codecs/bit_choice.h"
 
 #include <iterator>
 #include <limits>
@@ -11,6 +11,9 @@ namespace {
 
 using Layer = std::vector<BitOption>;
 using Choice = std::vector<std::size_t>;
+
+/// The index of the option that layers would share: 4 bits of 1 to 8.
+constexpr std::size_t uniform_option = 3;
 
 /// More bytes than any choice has; adding one more layer does not overflow.
 constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max() / 2;
@@ -102,7 +105,8 @@ static BitOptions summed(const std::vector<BitOptions>& measured) {
   return sums;
 }
 
-Bits adaptive_bits(const std::vector<BitOptions>& measured) {
+/// Layers are in the order of their names, so that equal measurements give equal choices.
+static Bits adaptive_bits(const std::vector<BitOptions>& measured) {
   const BitOptions sums = summed(measured);
   std::vector<Layer> layers;
   for (const auto& [layer, options] : sums) layers.push_back(options);
@@ -112,5 +116,13 @@ Bits adaptive_bits(const std::vector<BitOptions>& measured) {
   for (const auto& [layer, options] : sums) bits[layer] = static_cast<int>(*next++) + 1;
   return bits;
 }
+
+// [snippet adaptive]
+CodecEntry adaptive_codec() {
+  return quantizer({.name = "adaptive",
+                    .numbers = {bucket_number, period_number},
+                    .chooses_bits = adaptive_bits});
+}
+// [end snippet]
 
 }  // namespace plangrad::parallel

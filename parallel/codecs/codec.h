@@ -6,10 +6,11 @@
 // codec.h           a codec of one buffer: plain.cpp, quantize.cpp, sparse.cpp
 // low_rank.h        codecs that need a group's sum: power_sgd.cpp, streaming_pca.cpp
 // message_codec.h   whole messages: a stage's gradient, layer by layer; activations
-// bit_choice.cpp    how many bits each layer gets, from what ranks measured
+// bit_choice.h      quantize with a rule: the bits of each layer, from what ranks measured
 // register.cpp      the list of codecs
 // A new codec is one file and one line of the register; codecs of one family share a file. An entry
 // has a name and numbers as users type them, the bytes of a message, and the class that encodes.
+// A new rule for bits is a codec, too: quantizer() makes its entry from its name, numbers and rule.
 #pragma once
 
 #include "autograd/backend.h"
@@ -94,6 +95,18 @@ class Codec {
 /// throws: Error if the codec is not local
 std::unique_ptr<Codec> make_codec(const CodecSpec& spec);
 
+/// The size and the error of a layer with one number of bits.
+struct BitOption {
+  std::int64_t bytes = 0;  ///< encoded size
+  double error = 0;        ///< squared, as measured; NaN or infinite if it isn't known
+
+  friend bool operator==(const BitOption&, const BitOption&) = default;
+};
+/// The options of 1, 2, ..., 8 bits, by layer: what a rank measures, and rules for bits read.
+using BitOptions = std::map<std::string, std::vector<BitOption>>;
+/// Numbers of bits by layer, as rules for bits return them.
+using Bits = std::map<std::string, int>;
+
 // ---- for the files of codecs, and their register ----
 
 class LowRank;
@@ -111,6 +124,13 @@ struct CodecEntry : CodecKind {
 /// The number PERIOD: uses of a threshold or a basis, or updates between choices of bits.
 inline constexpr CodecNumber period_number{"PERIOD", &CodecSpec::period, "the period",
                                            "use 1 or more"};
+/// The number BUCKET: elements that share their extreme levels.
+inline constexpr CodecNumber bucket_number{"BUCKET", &CodecSpec::bucket, "the bucket",
+                                           "use 1 element or more, such as 1024"};
+
+/// Makes the entry of a codec that quantizes: all layers with BITS bits or, where the kind has a
+/// rule `chooses_bits`, each with its own number of bits.
+CodecEntry quantizer(CodecKind kind);
 
 /// Makes a `Made` from its constructor's arguments; an entry points to it. In a browser, plans are
 /// checked but nothing is encoded, and so tensors are left out.
@@ -122,40 +142,5 @@ std::unique_ptr<Base> made([[maybe_unused]] With... with) {
   return std::make_unique<Made>(with...);
 #endif
 }
-
-// ---- how many bits each layer gets (bit_choice.cpp) ----
-
-/// The size and the error of a layer with one number of bits.
-struct BitOption {
-  std::int64_t bytes = 0;  ///< encoded size
-  double error = 0;        ///< squared, as measured; NaN or infinite if it isn't known
-
-  friend bool operator==(const BitOption&, const BitOption&) = default;
-};
-
-/// The index of the option that layers would share: 4 bits of 1 to 8.
-inline constexpr std::size_t uniform_option = 3;
-
-/// Chooses an option (its index) for each layer, such that
-///   sum of bytes is least, of all with  sum of ceil(error / step) <= steps
-///   step = allowed / steps
-///   allowed = sum of the uniform option's errors (the paper's alpha is 1)
-/// Among equally small choices it takes the most exact one, in steps. Rounding up keeps the sum of
-/// the true errors within the allowed error. If it excludes all choices that are as small as the
-/// uniform one, the uniform one is taken. A layer with an unknown error takes the uniform option
-/// and no part in the sums. A layer whose errors are all 0 takes its smallest option.
-/// source: Alimohammadi et al. 2022, algorithm 1
-std::vector<std::size_t> choose_bits(const std::vector<std::vector<BitOption>>& layers,
-                                     int steps = 10000);
-
-/// The options of 1, 2, ..., 8 bits, by layer.
-using BitOptions = std::map<std::string, std::vector<BitOption>>;
-/// Numbers of bits by layer.
-using Bits = std::map<std::string, int>;
-
-/// The bits of the adaptive codec: as small as the error of uniform 4 bits allows, by what the
-/// ranks measured. The errors of ranks that measured the same layer, each its own gradient, add up.
-/// Layers are in the order of their names, so that equal measurements give equal choices.
-Bits adaptive_bits(const std::vector<BitOptions>& measured);
 
 }  // namespace plangrad::parallel

@@ -1,7 +1,6 @@
-// quantize and adaptive: each value becomes the number of a level between the extremes of its
-// bucket. Adaptive's bits differ from layer to layer. Not here: the kernels
-// (autograd/cpu/quantize.cpp), and how bits are chosen (bit_choice.cpp).
-// Chapter 10; Markov et al. 2022, "CGX".
+// quantize: each value becomes the number of a level between the extremes of its bucket.
+// Not here: the kernels (autograd/cpu/quantize.cpp), and rules that give layers other bits
+// (bit_choice.cpp). Chapter 10; Markov et al. 2022, "CGX".
 #include "parallel/codecs/codec.h"
 
 namespace plangrad::parallel {
@@ -24,11 +23,9 @@ class Quantized : public Codec {
   Quantizer how() const { return {spec_.bits, spec_.bucket, spec_.stochastic}; }
 };
 
-/// The number BUCKET: elements that share their extreme levels.
-constexpr CodecNumber bucket_number{"BUCKET", &CodecSpec::bucket, "the bucket",
-                                    "use 1 element or more, such as 1024"};
+}  // namespace
 
-/// An entry whose messages hold 2 levels per bucket, then count BITS bits in 8-byte words.
+// The bytes are 2 levels of each bucket, then count BITS bits in 8-byte words.
 CodecEntry quantizer(CodecKind kind) {
   kind.encoded_bytes = [](const CodecSpec& spec, std::int64_t count, std::int64_t element) {
     const std::int64_t buckets = (count + spec.bucket - 1) / spec.bucket;
@@ -36,8 +33,6 @@ CodecEntry quantizer(CodecKind kind) {
   };
   return {kind, made<Codec, Quantized>};
 }
-
-}  // namespace
 
 // [snippet entry]
 CodecEntry quantize_codec() {
@@ -48,11 +43,5 @@ CodecEntry quantize_codec() {
   return quantizer({.name = "quantize", .numbers = {bits, bucket_number, stochastic}});
 }
 // [end snippet]
-
-CodecEntry adaptive_codec() {
-  return quantizer({.name = "adaptive",
-                    .numbers = {bucket_number, period_number},
-                    .chooses_bits = adaptive_bits});
-}
 
 }  // namespace plangrad::parallel

@@ -42,6 +42,10 @@ BitOptions measured(const std::vector<float>& gradient, const nn::ParameterList&
   return codec.bit_options(as_tensor(gradient));
 }
 
+Bits bits_of(const std::vector<BitOptions>& measured) {
+  return parse_codec("adaptive").kind().chooses_bits(measured);
+}
+
 /// The squared error of values that are rounded to the nearest of 2^bits levels between the least
 /// and the greatest of each bucket, in f64.
 double squared_error(const std::vector<float>& values, int bits) {
@@ -85,7 +89,7 @@ TEST_CASE("bit options: encoded sizes and squared errors of 1 to 8 bits", "[code
 TEST_CASE("adaptive bits: more for layers with large gradients, in no more bytes than 4 bits",
           "[codec]") {
   const nn::ParameterList list = two_layers();
-  const Bits bits = adaptive_bits({measured(gradient_of(list, 0), list)});
+  const Bits bits = bits_of({measured(gradient_of(list, 0), list)});
   CHECK(bits.at("large") > bits.at("small"));
   CHECK(4096 * bits.at("large") + 2048 * bits.at("small") < 4 * (4096 + 2048));
 }
@@ -103,9 +107,9 @@ TEST_CASE("adaptive bits: errors of ranks add up", "[codec]") {
   auto sum = first;
   for (auto& [layer, all] : sum)
     for (int i = 0; i < 8; ++i) all[i].error += second.at(layer)[i].error;
-  const Bits chosen = adaptive_bits({first, second});
-  CHECK(chosen == adaptive_bits({sum}));
-  CHECK(chosen != adaptive_bits({first}));
+  const Bits chosen = bits_of({first, second});
+  CHECK(chosen == bits_of({sum}));
+  CHECK(chosen != bits_of({first}));
   CHECK(chosen.at("a") < chosen.at("b"));
 }
 
@@ -113,5 +117,5 @@ TEST_CASE("adaptive bits: a layer that is not finite keeps 4 bits", "[codec]") {
   const nn::ParameterList list = two_layers();
   std::vector<float> gradient = gradient_of(list, 0);
   gradient[60] = NAN;  // in `large`
-  CHECK(adaptive_bits({measured(gradient, list)}) == Bits{{"large", 4}, {"small", 4}});
+  CHECK(bits_of({measured(gradient, list)}) == Bits{{"large", 4}, {"small", 4}});
 }

@@ -1,5 +1,5 @@
 // The choice of bits against brute force, its guarantees, and cases whose answers are known.
-#include "parallel/codecs/codec.h"
+#include "parallel/codecs/bit_choice.h"
 
 #include <cmath>
 #include <limits>
