@@ -1,6 +1,5 @@
 // The meter of the blank device is read where the engine's memory changes: a forward, a backward,
-// and a backward in two parts. A stage of n blocks takes what two take, and n - 2 times what the
-// third one adds.
+// and a backward in two parts. Of stages that cost the same one is run.
 // Chapters 03 and 09.
 #include "parallel/planner/layer_costs.h"
 
@@ -121,77 +120,6 @@ StageCosts run_stage(const Training& training, int stage, const DevicePtr& devic
 
 namespace {
 
-/// Layers that cost the same.
-struct Alike {
-  int first = 0, count = 1;
-};
-
-std::vector<Shape> shapes_of(const LayerSpec& layer) {
-  ParameterList list;
-  layer.build(list);
-  std::vector<Shape> shapes;
-  for (const Parameter& parameter : list) shapes.push_back(parameter.shape);
-  return shapes;
-}
-
-/// The longest run of neighbours among layers [first, last) that have the same parameters and FLOPs
-/// and keep the shape of what they get.
-///   input: of the model
-Alike longest_run(const Model& model, int first, int last, const Shape& input) {
-  Alike longest{first, 1};
-  for (int begin = first, end = begin; begin < last; begin = std::max(end, begin + 1)) {
-    const LayerSpec& layer = model[begin];
-    const Shape shape = output_shape(model, 0, begin, input);
-    const std::vector<Shape> shapes = shapes_of(layer);
-    const bool keeps_shape = layer.output && layer.output(shape) == shape;
-    end = begin + 1;
-    while (keeps_shape && end < last && model[end].flops == layer.flops &&
-           shapes_of(model[end]) == shapes)
-      ++end;
-    if (end - begin > longest.count) longest = {begin, end - begin};
-  }
-  return longest;
-}
-
-/// The training with only `count` of these layers.
-Training shortened(const Training& training, const Alike& alike, int count) {
-  const int gone = alike.count - count;
-  Training shorter = training;
-  const auto begin = shorter.model.begin() + alike.first;
-  shorter.model.erase(begin, begin + gone);
-  for (int& cut : shorter.cuts)
-    if (cut > alike.first) cut -= gone;
-  shorter.shared = shared_parameters(shorter.model, shorter.cuts);
-  return shorter;
-}
-
-/// What n layers take, if two and three take so much.
-template <class Number>
-Number extended(Number two, Number three, int n) {
-  return two + (n - 2) * (three - two);
-}
-
-KernelTable extended(KernelTable& two, const KernelTable& three, int n) {
-  KernelTable all = three;
-  for (auto& [kind, calls] : all) {
-    const KernelCalls& fewer = two[kind];
-    calls.calls = extended(fewer.calls, calls.calls, n);
-    calls.flops = extended(fewer.flops, calls.flops, n);
-    calls.bytes = extended(fewer.bytes, calls.bytes, n);
-  }
-  return all;
-}
-
-StageCosts extended(StageCosts& two, const StageCosts& three, int n) {
-  StageCosts all;
-  StageBytes::for_each(
-      [&](auto bytes) { all.bytes.*bytes = extended(two.bytes.*bytes, three.bytes.*bytes, n); });
-  for (auto table :
-       {&StageWork::forward, &StageWork::backward, &StageWork::input_part, &StageWork::weight_part})
-    all.work.*table = extended(two.work.*table, three.work.*table, n);
-  return all;
-}
-
 StageCosts blank_run(const Training& training, int stage, const PlannedModel& model,
                      const CostSettings& settings) {
   const DevicePtr device = blank_device(settings.like);
@@ -227,24 +155,12 @@ void add_state(StageCosts& costs, const ParameterList& parameters, const ModelCo
   bytes.optimizer = device->meter().live(Category::optimizer);
 }
 
-/// Runs a stage, of layers that are alike only three.
-StageCosts stage_costs(const Training& training, int stage, const PlannedModel& model,
-                       const CostSettings& settings, const Shape& example) {
-  const Alike alike =
-      longest_run(training.model, training.cuts[stage], training.cuts[stage + 1], example);
-  auto run = [&](int count) {
-    return blank_run(shortened(training, alike, count), stage, model, settings);
-  };
-  StageCosts found = run(std::min(alike.count, 3));
-  if (alike.count <= 3) return found;
-  StageCosts two = run(2);
-  return extended(two, found, alike.count);
-}
-
 /// A text that two layers share if they cost the same for the same input.
 std::string description(const LayerSpec& layer) {
+  ParameterList list;
+  layer.build(list);
   std::string words = text(layer.flops);
-  for (const Shape& shape : shapes_of(layer)) words += text(' ', shape);
+  for (const Parameter& parameter : list) words += text(' ', parameter.shape);
   return words;
 }
 
@@ -278,8 +194,7 @@ ModelCosts model_costs(const PlannedModel& model, int stages, const CostSettings
   for (int stage = 0; stage < training.stages(); ++stage) {
     const int first = training.cuts[stage], last = training.cuts[stage + 1];
     const std::string key = description(training, stage, settings, layers, Shape(example));
-    if (!known->contains(key))
-      (*known)[key] = stage_costs(training, stage, model, settings, Shape(example));
+    if (!known->contains(key)) (*known)[key] = blank_run(training, stage, model, settings);
     StageCosts found = known->at(key);
     add_state(found, Stage(training.model, first, last, training.shared.parameters).parameters(),
               costs);

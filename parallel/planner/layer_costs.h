@@ -1,5 +1,5 @@
 // Layer costs: what a stage of a model computes, moves and keeps for one microbatch, found by
-// running the stage's own code on the blank device, three blocks of those that are alike.
+// running the stage's own code on the blank device.
 // Not here: seconds, which a machine adds; and how much of it ranks have at once (peak.h).
 // Chapters 03 and 09.
 #pragma once
@@ -40,15 +40,6 @@ struct StageBytes {
                                                  ///< that is the first of a sum: beside the sum
   std::int64_t waiting = 0;                      ///< kept between its two parts
   std::int64_t input = 0, output = 0;
-
-  /// Calls take(member) for what a microbatch takes.
-  static void for_each(const auto& take) {
-    for (auto member :
-         {&StageBytes::kept, &StageBytes::forward, &StageBytes::backward, &StageBytes::input_part,
-          &StageBytes::weight_part, &StageBytes::opening, &StageBytes::opening_part,
-          &StageBytes::waiting, &StageBytes::input, &StageBytes::output})
-      take(member);
-  }
 };
 
 struct StageCosts {
@@ -67,8 +58,7 @@ struct ModelCosts {
 /// Stages of one model that were run, by all that their costs depend on.
 using KnownStages = std::map<std::string, StageCosts>;
 
-/// Cuts a model into stages and runs each on a blank device. Of neighbours that are alike
-/// it runs three, and adds the others.
+/// Cuts a model into stages and runs each on a blank device.
 ///   known: stages that need not be run again, of the same model and `like`
 /// throws: Error if the model has fewer layers than stages
 ModelCosts model_costs(const PlannedModel& model, int stages, const CostSettings& settings,

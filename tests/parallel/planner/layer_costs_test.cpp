@@ -27,7 +27,7 @@ PlannedModel planned_resnet(std::int64_t width) {
   return model;
 }
 
-/// What a stage takes on the CPU, all layers of it.
+/// What a stage takes on the CPU.
 StageBytes bytes_on_cpu(const ModelCosts& costs, int stage, const PlannedModel& model) {
   const DevicePtr device = cpu_device();
   const Training& training = costs.training;
@@ -45,7 +45,11 @@ StageBytes bytes_on_cpu(const ModelCosts& costs, int stage, const PlannedModel& 
 }
 
 void check_equal(const StageBytes& blank, const StageBytes& cpu) {
-  StageBytes::for_each([&](auto bytes) { CHECK(blank.*bytes == cpu.*bytes); });
+  using Bytes = StageBytes;
+  for (auto bytes :
+       {&Bytes::kept, &Bytes::forward, &Bytes::backward, &Bytes::input_part, &Bytes::weight_part,
+        &Bytes::opening, &Bytes::opening_part, &Bytes::waiting, &Bytes::input, &Bytes::output})
+    CHECK(blank.*bytes == cpu.*bytes);
 }
 
 std::shared_ptr<Backend> like_cpu() { return std::make_shared<CpuBackend>(); }
@@ -62,7 +66,7 @@ double flops_of(const KernelTable& kernels, const std::string& name) {
 TEST_CASE("layer costs: a stage's bytes are the CPU's, to the byte", "[planner]") {
   set_compute_threads(1);
   const PlannedModel gpt =
-      planned({.layers = 5, .heads = 2, .width = 32, .context = 16, .vocabulary = 37});
+      planned({.layers = 5, .heads = 2, .width = 32, .context = 16, .vocabulary = 1000});
   const PlannedModel untied = planned({.layers = 4,
                                        .heads = 4,
                                        .width = 24,
