@@ -444,7 +444,7 @@ int run_command(const PlanRequest& request, const CLI::App& typed) {
   try {
     const auto name = [](const Command& command) { return command.name; };
     const Summing& sums = request.costs.costs.sums;
-    PG_CHECK(sums.hosts.empty() || sums.how == AllReduce::hierarchical, "--hosts: only ",
+    PG_CHECK(sums.hosts.empty() || entry_of(sums.how).by_hosts, "--hosts: only ",
              "--reduction hierarchical asks for hosts; add it, or leave out --hosts");
     std::ranges::find(commands(), typed.get_name(), name)->run(request, typed);
     // Standard output may be a plan or JSON.

@@ -163,7 +163,7 @@ printf '#include "leaves/two/y.h"\n' >leaves/one/x.h
 expect 1 'leaves/one/x.h includes leaves/two/y.h, another leaf of its kind' tests/spine.sh
 rm leaves/one/x.h
 mkdir -p parallel/codecs
-for line in 'CodecEntry new_codec() {' 'Collective new_reduction(const Summing&) {' \
+for line in 'CodecEntry new_codec() {' 'ReductionEntry new_reduction() {' \
   'class New : public TransportAround {' 'class New final : public AskingObserver<bool, int> {'; do
   echo "$line" >parallel/codecs/new.cpp
   expect 1 'parallel/codecs/new.cpp registers something' tests/spine.sh

@@ -67,7 +67,7 @@ for file in "${!kind_of[@]}"; do
   done
 done
 # What registers itself is a leaf, unless the spine has it or its header.
-kinds='^(extern const Schedule |CodecEntry [a-z0-9_]+_codec\(|Collective [a-z0-9_]+_reduction\()'
+kinds='^(extern const Schedule |CodecEntry [a-z0-9_]+_codec\(|ReductionEntry [a-z0-9_]+_reduction\()'
 kinds+='|^class (?!AskingObserver|TransportAround).*: public .*(Transport(Around)?|Observer.*) {$'
 while read -r file; do
   [[ -z $file || -n ${kind_of[$file]-} || " ${spine[*]} " =~ \ ${file%.*}\.(h|cpp)\  ]] ||

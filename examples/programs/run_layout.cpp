@@ -110,10 +110,10 @@ parallel::AllReduce RunLayout::reduction() const {
 
 /// Rejects a reduction without effect; one that a resumed or elastic run had before becomes `auto`.
 void RunLayout::check_reduction() try {
-  PG_CHECK(run_.ranks_per_host == 0 || run_.reduction == "hierarchical" || run_.pretend.cards,
+  const parallel::AllReduce how = reduction();
+  PG_CHECK(run_.ranks_per_host == 0 || entry_of(how).by_hosts || run_.pretend.cards,
            "--ranks-per-host ", run_.ranks_per_host, ": --reduction ", run_.reduction,
            " ignores hosts; leave it out, or use --reduction hierarchical or --pretend-cards");
-  const parallel::AllReduce how = reduction();
   if (how == parallel::AllReduce::scatter_reduce) return;
   const parallel::Plans::Shared shared = first_plan();
   const parallel::Plan& sample = shared->plan();
@@ -135,7 +135,7 @@ void RunLayout::check_reduction() try {
 
 /// Returns the ranks' hosts. Threads are all on one host, unless --ranks-per-host says otherwise.
 std::vector<int> RunLayout::hosts() const {
-  if (run_.reduction != "hierarchical") return {};
+  if (!entry_of(reduction()).by_hosts) return {};
   if (run_.ranks_per_host == 0 && run_.transport == "mpi") return {};
   return parallel::hosts_in_order(ranks_, run_.ranks_per_host > 0 ? run_.ranks_per_host : ranks_);
 }

@@ -9,10 +9,6 @@
 
 namespace plangrad::parallel {
 
-#define PG_DECLARED(name) Collective name##_reduction(const Summing&, int member, int members);
-PLANGRAD_REDUCTIONS(PG_DECLARED)
-#undef PG_DECLARED
-
 namespace {
 
 using enum Exchange::Action;
@@ -49,138 +45,83 @@ Round scatter_and_reduce(int r, int n) {
 
 // [snippet direct]
 /// r sends all its values to every other member, and adds up what arrives as above.
-Round send_and_reduce(int r, int n) {
+Collective send_and_reduce(const Summing&, int r, int n) {
   Round round = scatter_and_reduce(r, n);
   for (Exchange& exchange : round) exchange.chunk = 0;
-  return round;
+  return {1, {round}};
 }
 // [end snippet]
 
 /// r sends its chunk to every other member.
-Round send_to_all(int r, int n) {
+Collective send_to_all(const Summing&, int r, int n) {
   Round round;
   for (int k = 1; k < n; ++k) round.push_back({send, modulo(r + k, n), r});
   for (int peer = 0; peer < n; ++peer)
     if (peer != r) round.push_back({copy, peer, peer});
-  return round;
+  return {n, {round}};
 }
 
-// [snippet tree]
-/// r adds the sums of its children r + 1, r + 2, r + 4, ..., as far as r is a multiple of twice the
-/// distance, and sends the result to its parent. The sum returns the same way.
-std::vector<Round> up_and_down_the_tree(int r, int n) {
-  std::vector<Round> rounds;
-  int distance = 1;
-  for (; distance < n && r % (2 * distance) == 0; distance *= 2)
-    if (r + distance < n) rounds.push_back({{add, r + distance, 0}});
-  if (r > 0) rounds.push_back({{send, r - distance, 0}});
-  for (std::size_t up = rounds.size(); up-- > 0;) {
-    const Exchange before = rounds[up].front();
-    rounds.push_back({{before.action == add ? send : copy, before.peer, 0}});
-  }
-  return rounds;
+Collective scatter_chunks(const Summing&, int r, int n) {
+  return {n, {scatter_and_reduce(r, n)}, false};
 }
-// [end snippet]
-
-/// A round with one action on every chunk.
-Round each_chunk(Exchange::Action action, int peer, int chunks) {
-  Round round;
-  for (int chunk = 0; chunk < chunks; ++chunk) round.push_back({action, peer, chunk});
-  return round;
+Collective reduce_in_ring(const Summing&, int r, int n) {
+  return {n, around_the_ring(r, n, -1, add), false};
 }
-
-/// Turns a round of a smaller group, whose members these are, into one of the whole group.
-Round among(const std::vector<int>& members, Round round) {
-  for (Exchange& exchange : round) exchange.peer = members[exchange.peer];
-  return round;
-}
-
-// [snippet hosts]
-/// The members of a host send all their values to its first member. The first members of all hosts
-/// sum among themselves, a chunk each, and send the sum back to the others.
-Collective by_hosts(const std::vector<int>& hosts, int r, int n) {
-  PG_CHECK(hosts.empty() || static_cast<int>(hosts.size()) == n, "the hosts of ", hosts.size(),
-           " members are known; the group has ", n);
-  std::map<int, std::vector<int>> by_host;
-  for (int member = 0; member < n; ++member)
-    by_host[hosts.empty() ? 0 : hosts[member]].push_back(member);
-  if (by_host.size() == 1) return all_reduce({AllReduce::scatter_reduce}, r, n);
-  std::vector<int> first;
-  for (const auto& [host, members] : by_host) first.push_back(members.front());
-  const std::vector<int>& here = by_host.at(hosts[r]);
-  const int chunks = static_cast<int>(first.size());
-  if (r != here.front())
-    return {chunks,
-            {each_chunk(send, here.front(), chunks), each_chunk(copy, here.front(), chunks)}};
-  const int own = static_cast<int>(std::find(first.begin(), first.end(), r) - first.begin());
-  std::vector<Round> rounds;
-  for (std::size_t i = 1; i < here.size(); ++i) rounds.push_back(each_chunk(add, here[i], chunks));
-  rounds.push_back(among(first, scatter_and_reduce(own, chunks)));
-  rounds.push_back(among(first, send_to_all(own, chunks)));
-  for (std::size_t i = 1; i < here.size(); ++i) rounds.push_back(each_chunk(send, here[i], chunks));
-  return {chunks, rounds};
-}
-// [end snippet]
-
-void check_chunks(const Summing& how, int member, int members) {
-  check_member(member, members);
-  PG_CHECK(how.how == AllReduce::scatter_reduce || how.how == AllReduce::ring, "the reduction ",
-           name_of(how.how), " has no part of the sum for each member, which ZeRO needs; use ",
-           "--reduction scatter or ring");
+Collective gather_in_ring(const Summing&, int r, int n) {
+  return {n, around_the_ring(r, n, 0, copy)};
 }
 
 }  // namespace
 
-Collective tree_reduction(const Summing&, int member, int members) {
-  return {1, up_and_down_the_tree(member, members)};
-}
+#define PG_DECLARED(name) ReductionEntry name##_reduction();
+PLANGRAD_REDUCTIONS(PG_DECLARED)
 
-Collective hierarchical_reduction(const Summing& how, int member, int members) {
-  return by_hosts(how.hosts, member, members);
-}
-
-#define PG_NAMED(name) {#name, AllReduce::name},
-const std::map<std::string, AllReduce>& reductions() {
-  static const std::map<std::string, AllReduce> all{{"scatter", AllReduce::scatter_reduce},
-                                                    {"ring", AllReduce::ring},
-                                                    PLANGRAD_REDUCTIONS(PG_NAMED)};
+#define PG_LISTED(name) name##_reduction(),
+/// The entries of all kinds, in the order of the kinds.
+static const std::vector<ReductionEntry>& entries() {
+  static const std::vector<ReductionEntry> all{
+      {.name = "scatter", .reduce_scatter = scatter_chunks, .all_gather = send_to_all},
+      {.name = "ring", .reduce_scatter = reduce_in_ring, .all_gather = gather_in_ring},
+      PLANGRAD_REDUCTIONS(PG_LISTED){.name = "direct", .all_reduce = send_and_reduce},
+      {.name = "nccl"}};
   return all;
 }
-#undef PG_NAMED
 
-std::string name_of(AllReduce how) {
-  for (const auto& [name, each] : reductions())
-    if (each == how) return name;
-  return how == AllReduce::direct ? "direct" : "nccl";
+const ReductionEntry& entry_of(AllReduce how) { return entries()[static_cast<std::size_t>(how)]; }
+
+const std::map<std::string, AllReduce>& reductions() {
+  static const std::map<std::string, AllReduce> all = [] {
+    std::map<std::string, AllReduce> by_name;
+    for (int how = 0; how < static_cast<int>(AllReduce::direct); ++how)
+      by_name[entries()[how].name] = AllReduce{how};
+    return by_name;
+  }();
+  return all;
 }
 
-Range chunk_range(std::int64_t count, int chunk, int chunks) {
-  return {count * chunk / chunks, count * (chunk + 1) / chunks};
+/// The entry of a kind that has a part of the sum for each member.
+static const ReductionEntry& entry_with_parts(AllReduce how, int member, int members) {
+  check_member(member, members);
+  if (entry_of(how).has_parts()) return entry_of(how);
+  std::string others;
+  for (const ReductionEntry& each : entries())
+    if (each.has_parts()) others += (others.empty() ? "" : " or ") + std::string(each.name);
+  throw autograd::Error("the reduction " + name_of(how) + " has no part of the sum for each " +
+                        "member, which ZeRO needs; use --reduction " + others);
 }
 
 Collective reduce_scatter(const Summing& how, int member, int members) {
-  check_chunks(how, member, members);
-  if (how.how == AllReduce::ring)
-    return {members, around_the_ring(member, members, -1, add), false};
-  return {members, {scatter_and_reduce(member, members)}, false};
+  return entry_with_parts(how.how, member, members).reduce_scatter(how, member, members);
 }
 
 Collective all_gather(const Summing& how, int member, int members) {
-  check_chunks(how, member, members);
-  if (how.how == AllReduce::ring) return {members, around_the_ring(member, members, 0, copy)};
-  return {members, {send_to_all(member, members)}};
+  return entry_with_parts(how.how, member, members).all_gather(how, member, members);
 }
 
 // [snippet all_reduce]
 Collective all_reduce(const Summing& how, int member, int members) {
   check_member(member, members);
-  switch (how.how) {
-#define PG_LISTED(name) \
-  case AllReduce::name: return name##_reduction(how, member, members);
-    PLANGRAD_REDUCTIONS(PG_LISTED)
-    default: break;
-  }
-  if (how.how == AllReduce::direct) return {1, {send_and_reduce(member, members)}};
+  if (const ListMaker whole = entry_of(how.how).all_reduce) return whole(how, member, members);
   Collective result = reduce_scatter(how, member, members);
   Collective gather = all_gather(how, member, members);
   result.rounds.insert(result.rounds.end(), gather.rounds.begin(), gather.rounds.end());
@@ -188,7 +129,10 @@ Collective all_reduce(const Summing& how, int member, int members) {
   return result;
 }
 // [end snippet]
-#undef PG_LISTED
+
+Range chunk_range(std::int64_t count, int chunk, int chunks) {
+  return {count * chunk / chunks, count * (chunk + 1) / chunks};
+}
 
 // ---- pieces ----
 

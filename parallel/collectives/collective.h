@@ -17,30 +17,26 @@
 
 namespace plangrad::parallel {
 
-// Reductions without parts that ZeRO could shard: each gives the whole sum to all members. A new
-// one is a file, with its NAME_reduction(), and a line here.
-#define PLANGRAD_REDUCTIONS(REDUCTION) \
-  REDUCTION(tree)                      \
-  REDUCTION(hierarchical)
+// Reductions beside scatter_reduce and ring: a new one is a file, with its NAME_reduction(), and a
+// line here, which says what adds up first.
+#define PLANGRAD_REDUCTIONS(REDUCTION)                                                 \
+  REDUCTION(tree)         /* pairs, then pairs of pairs; member 0 has the sum first */ \
+  REDUCTION(hierarchical) /* members of a host, then the hosts' first members */
 
 #define PG_NAME(name) , name
 /// The kinds of all-reduce: which member adds what, and in which order.
 ///   scatter_reduce: member c adds up chunk c, 0, 1, ..., N-1, as a serial loop over members does
 ///   direct:         each member adds up all chunks in that order, so the sum has the same bits
 ///   ring:           c+1, c+2, ..., N-1, 0, ..., c for chunk c, the order in which it travels
-///   tree:           pairs, then pairs of pairs; member 0 has the sum first
-///   hierarchical:   members of a host, then scatter_reduce over the hosts' first members
 ///   by_transport:   the transport chooses the order, without a list (Transport::together)
+///   the others:     see PLANGRAD_REDUCTIONS
 /// scatter_reduce and ring send 2 (N-1)/N of the data from each of N members, direct N-1 times the
-/// data, in one round. A tree sends it twice over each of its N-1 edges; hierarchical twice inside
-/// a host, and 2 (H-1)/H of it from each of H hosts.
-enum class AllReduce { scatter_reduce, direct, ring, by_transport PLANGRAD_REDUCTIONS(PG_NAME) };
+/// data, in one round.
+enum class AllReduce { scatter_reduce, ring PLANGRAD_REDUCTIONS(PG_NAME), direct, by_transport };
 #undef PG_NAME
 
 /// The kinds that users choose and that have lists, by the names that they type.
 const std::map<std::string, AllReduce>& reductions();
-/// The name of a kind in flags and messages.
-std::string name_of(AllReduce how);
 
 /// The kind of a group's sums, and the hosts of its members.
 struct Summing {
@@ -72,6 +68,24 @@ struct Collective {
   bool same = true;  ///< all members end with the same values
 };
 
+/// Makes a member's list: all_reduce(), reduce_scatter() or all_gather(), or that of one kind.
+using ListMaker = Collective (*)(const Summing&, int member, int members);
+
+/// All that others know about a kind. Its file defines a function that gives it: tree_reduction().
+struct ReductionEntry {
+  const char* name;                    ///< in flags and messages
+  ListMaker all_reduce = nullptr;      ///< null: reduce_scatter, then all_gather
+  ListMaker reduce_scatter = nullptr;  ///< null: the sum has no part for each member
+  ListMaker all_gather = nullptr;      ///< null where reduce_scatter is
+  bool by_hosts = false;               ///< the lists depend on the hosts of the members
+  bool is_searched = true;             ///< a search for plans tries it
+
+  bool has_parts() const { return reduce_scatter != nullptr; }
+};
+const ReductionEntry& entry_of(AllReduce how);
+/// The name of a kind in flags and messages.
+inline std::string name_of(AllReduce how) { return entry_of(how).name; }
+
 /// The elements from `begin` to before `end`.
 struct Range {
   std::int64_t begin = 0, end = 0;
@@ -87,7 +101,7 @@ inline Range common(Range a, Range b) {
 /// Lists an all-reduce: every member ends with the sum over all members.
 Collective all_reduce(const Summing& how, int member, int members);
 /// Lists a reduce-scatter: member i ends with chunk i of the sum; its other chunks are undefined.
-/// throws: Error unless the kind is scatter_reduce or ring: others have no chunk for each member
+/// throws: Error if the kind has no part for each member
 Collective reduce_scatter(const Summing& how, int member, int members);
 /// Lists an all-gather: member i begins with chunk i; every member ends with all chunks.
 /// throws: Error as reduce_scatter() does

@@ -7,8 +7,14 @@
 
 namespace plangrad::parallel {
 
-constexpr AllReduce reductions_tried[] = {AllReduce::scatter_reduce, AllReduce::ring,
-                                          AllReduce::hierarchical};
+/// The reductions that a search tries, in the order of the register.
+static std::vector<AllReduce> reductions_tried() {
+  std::vector<AllReduce> tried;
+  for (const auto& [name, how] : reductions())
+    if (entry_of(how).is_searched) tried.push_back(how);
+  std::ranges::sort(tried);
+  return tried;
+}
 
 /// The ranks of a replica that have each stage, and the tied one.
 static std::vector<std::vector<int>> ranks_by_stage(const Layout& layout, bool tied) {
@@ -35,8 +41,8 @@ Evaluation::Sums Evaluation::fastest_sums(const Candidate& candidate) {
   for (const std::vector<int>& each : ranks) groups.push_back(&group_seconds(candidate, each));
   Sums best;
   double least = endless;
-  for (const AllReduce how : reductions_tried) {
-    if (in_parts && how == AllReduce::hierarchical) continue;
+  for (const AllReduce how : reductions_tried()) {
+    if (in_parts && !entry_of(how).has_parts()) continue;
     Sums sums{how, {}, {}, ranks};
     double longest = 0, tied = 0;
     for (std::size_t stage = 0; stage < all.size(); ++stage) {
@@ -77,9 +83,10 @@ const Evaluation::GroupSeconds& Evaluation::group_seconds(const Candidate& candi
     hosts.push_back(numbers.try_emplace(machine_.topology.host(device), next).first->second);
   }
   const auto [place, is_new] = group_seconds_.try_emplace(std::move(hosts));
-  for (const AllReduce how : reductions_tried)
+  if (!is_new) return place->second;
+  for (const AllReduce how : reductions_tried())
     for (const ListMaker list : {all_reduce, reduce_scatter, all_gather})
-      if (is_new && (list == all_reduce || how != AllReduce::hierarchical))
+      if (list == all_reduce || entry_of(how).has_parts())
         place->second[{how, list}] = sum_seconds(machine_.topology, devices, how, list);
   return place->second;
 }

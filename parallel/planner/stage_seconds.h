@@ -73,11 +73,8 @@ struct SumSeconds {
   double of(double bytes) const { return latency + bytes * per_byte; }
 };
 
-/// How a member of a group adds up or gathers: all_reduce(), reduce_scatter() or all_gather().
-using ListMaker = Collective (*)(const Summing&, int member, int members);
-
-/// How long a group of devices takes for that while nothing else uses the links. A round of its
-/// lists takes as long as its busiest link, and follows the one before.
+/// How long a group of devices takes for a sum or gather while nothing else uses the links. A round
+/// of its lists takes as long as its busiest link, and follows the one before.
 SumSeconds sum_seconds(const Topology& machine, const std::vector<int>& group, AllReduce how,
                        ListMaker list);
 

@@ -9,13 +9,13 @@
 namespace plangrad::parallel {
 namespace {
 
-/// The engine's settings, with the hosts of hierarchical sums; checks that ranks agree on the run.
+/// The engine's settings, with the hosts of sums by hosts; checks that ranks agree on the run.
 Engine::Settings engine_settings(const SessionSettings& settings, Transport& transport) {
   PG_CHECK(settings.resume.empty() == !settings.resumed,
            "SessionScope::resume_from() opens what a ", "session continues from");
   check_agreement(transport, settings.run, settings.resumed.get(), settings.engine.timeout);
   Engine::Settings result = settings.engine;
-  if (result.reduction == AllReduce::hierarchical && result.hosts.empty())
+  if (entry_of(result.reduction).by_hosts && result.hosts.empty())
     result.hosts = hosts_of_ranks(transport, result.timeout);
   return result;
 }
@@ -104,7 +104,7 @@ void SessionRank::begin() {
   if (settings_.plans->fixed_steps() == 0 && !settings_.plans->endless(steps_))
     settings_.plans->get(
         steps_, std::clamp(settings_.steps - steps_, 1, std::max(1, settings_.reported_steps)));
-  if (settings_.engine.reduction == AllReduce::hierarchical)
+  if (entry_of(settings_.engine.reduction).by_hosts)
     check_hosts(plan.plan(), engine_.settings().hosts);
   if (checkpoint)
     for (const auto& observer : observers_) observer->resume(*checkpoint, *this);

@@ -210,7 +210,7 @@ void print_sums(int steps, int runs, const Pretended& devices) {
   row("data, norm", "data", {.width = 8}, links, {.clip = 1});
   row("data, four buckets", "data", {.stages = 4, .width = 4}, links);
   for (const auto& [name, how] : reductions())
-    if (how != scatter_reduce && how != hierarchical)
+    if (how != scatter_reduce && !entry_of(how).by_hosts)
       row("data, " + name, "data", {.width = 8}, links, {how});
   for (int zero : {1, 2, 3})
     for (AllReduce how : {scatter_reduce, ring})
@@ -228,7 +228,8 @@ void print_sums(int steps, int runs, const Pretended& devices) {
     row(schedule, schedule, layout, links);
     row(text(schedule, ", hosts of 4"), schedule, layout, with_cards(4));
   }
-  row("1f1b, tree", "1f1b", {.stages = 2, .width = 4, .microbatches = 4}, links, {tree});
+  row("1f1b, tree", "1f1b", {.stages = 2, .width = 4, .microbatches = 4}, links,
+      {reductions().at("tree")});
   row("1f1b, norm", "1f1b", {.stages = 2, .width = 4, .microbatches = 4}, links, {.clip = 1});
   row("1f1b, quantize:4, activations too", "1f1b",
       {.stages = 2,

@@ -90,8 +90,8 @@ TEST_CASE("collective: chunks cover everything, evenly", "[collective]") {
 TEST_CASE("collective: sums have the promised order", "[collective]") {
   CHECK(promised({AllReduce::scatter_reduce}, 3, 1) == "((0+1)+2)");
   CHECK(promised({AllReduce::ring}, 3, 1) == "((0+2)+1)");
-  CHECK(promised({AllReduce::tree}, 5, 0) == "(((0+1)+(2+3))+4)");
-  CHECK(promised({AllReduce::hierarchical, {0, 1, 0, 1}}, 4, 0) == "((0+2)+(1+3))");
+  CHECK(promised({reductions().at("tree")}, 5, 0) == "(((0+1)+(2+3))+4)");
+  CHECK(promised({reductions().at("hierarchical"), {0, 1, 0, 1}}, 4, 0) == "((0+2)+(1+3))");
   for (AllReduce how : both)
     for (int n = 1; n <= 9; ++n) {
       auto reduced = results(n, [&](int m) { return all_reduce({how}, m, n); });
@@ -121,6 +121,7 @@ TEST_CASE("collective: one round gives the bits of two, and two members send as 
 }
 
 TEST_CASE("collective: trees and hosts make one sum for all", "[collective]") {
+  const AllReduce tree = reductions().at("tree"), by_hosts = reductions().at("hierarchical");
   const std::vector<std::vector<int>> hosts{{},
                                             {0, 0},
                                             {0, 1},
@@ -134,12 +135,11 @@ TEST_CASE("collective: trees and hosts make one sum for all", "[collective]") {
       for (std::size_t chunk = 0; chunk < chunks.size(); ++chunk)
         CHECK(chunks[chunk] == promised(how, n, static_cast<int>(chunk)));
   };
-  for (int n = 1; n <= 9; ++n) check({AllReduce::tree}, n);
+  for (int n = 1; n <= 9; ++n) check({tree}, n);
   for (const auto& each : hosts)
-    check({AllReduce::hierarchical, each}, std::max(1, static_cast<int>(each.size())));
-  CHECK_THROWS_WITH(reduce_scatter({AllReduce::tree}, 0, 2),
-                    Contains("--reduction scatter or ring"));
-  CHECK_THROWS_WITH(all_reduce({AllReduce::hierarchical, {0, 1}}, 0, 3), Contains("group has 3"));
+    check({by_hosts, each}, std::max(1, static_cast<int>(each.size())));
+  CHECK_THROWS_WITH(reduce_scatter({tree}, 0, 2), Contains("--reduction scatter or ring"));
+  CHECK_THROWS_WITH(all_reduce({by_hosts, {0, 1}}, 0, 3), Contains("group has 3"));
 }
 
 TEST_CASE("collective: every member sends 2 (N-1) chunks", "[collective]") {
@@ -162,16 +162,15 @@ TEST_CASE("collective: members together send 2 (N-1) times the data", "[collecti
     CHECK(most >= Approx(2.0 * (n - 1) / n));
   };
   for (int n = 2; n <= 9; ++n)
-    for (AllReduce how : {AllReduce::scatter_reduce, AllReduce::ring, AllReduce::tree})
-      check({how}, n);
-  check({AllReduce::hierarchical, {0, 0, 0, 0, 1, 1, 1, 1}}, 8);
-  CHECK(shares_sent({AllReduce::tree}, 8) == std::vector<double>{3, 1, 2, 1, 3, 1, 2, 1});
+    for (const auto& [name, how] : reductions()) check({how}, n);
+  check({reductions().at("hierarchical"), {0, 0, 0, 0, 1, 1, 1, 1}}, 8);
+  CHECK(shares_sent({reductions().at("tree")}, 8) == std::vector<double>{3, 1, 2, 1, 3, 1, 2, 1});
 }
 
 TEST_CASE("collective: members that do not exist", "[collective]") {
   CHECK_THROWS_WITH(all_reduce({AllReduce::ring}, 3, 3), Contains("member 3 of a group of 3"));
   CHECK_THROWS_WITH(all_gather({AllReduce::ring}, 0, 0), Contains("member 0 of a group of 0"));
-  CHECK_THROWS_WITH(all_reduce({AllReduce::tree}, -1, 2), Contains("member -1"));
+  CHECK_THROWS_WITH(all_reduce({AllReduce::ring}, -1, 2), Contains("member -1"));
 }
 
 TEST_CASE("collective: a sum that one rank does not join ends with a report", "[collective]") {

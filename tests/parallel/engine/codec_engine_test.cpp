@@ -149,7 +149,7 @@ TEST_CASE("a checkpoint's thresholds belong to a reduction and its hosts, too", 
   };
   CHECK(layout({}) == layout({.timeout = 5}));
   CHECK(layout({}) != layout({.reduction = AllReduce::ring}));
-  const AllReduce by_hosts = AllReduce::hierarchical;
+  const AllReduce by_hosts = reductions().at("hierarchical");
   CHECK(layout({.reduction = by_hosts, .hosts = {0, 0, 1, 1}}) !=
         layout({.reduction = by_hosts, .hosts = {0, 1, 0, 1}}));
 }

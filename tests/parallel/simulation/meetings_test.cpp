@@ -77,12 +77,12 @@ TEST_CASE("meetings: scatter takes two rounds of a chunk, of which four are in f
 
 TEST_CASE("meetings: a tree goes up and down its levels", "[meetings]") {
   for (int levels = 1; levels <= 4; ++levels)
-    CHECK(seconds({AllReduce::tree, 1 << levels}) ==
+    CHECK(seconds({reductions().at("tree"), 1 << levels}) ==
           Approx(2 * levels * (latency + whole)).epsilon(1e-12));
 }
 
 TEST_CASE("meetings: a hierarchical sum enters a host's first rank, and leaves it", "[meetings]") {
-  Asked asked{AllReduce::hierarchical, 4, 0, "none", {0, 0, 1, 1}};
+  Asked asked{reductions().at("hierarchical"), 4, 0, "none", {0, 0, 1, 1}};
   Costs costs = costs_of(asked);
   costs.weight_bytes = {0};
   CHECK(seconds(asked, costs) == Approx(4 * latency));
@@ -120,7 +120,8 @@ TEST_CASE("meetings: large sums travel in pieces, which do not wait for each oth
   const double ring = seconds(asked, costs);
   CHECK(ring >= 6);
   CHECK(ring < 6 + 6 * 0.01);
-  asked.how = costs.sums.how = AllReduce::tree;  // by chunks it would take 4 levels of 4 seconds
+  // By chunks a tree would take 4 levels of 4 seconds.
+  asked.how = costs.sums.how = reductions().at("tree");
   CHECK(seconds(asked, costs) < 12);
 }
 
@@ -134,7 +135,7 @@ TEST_CASE("meetings: on a card of its own, each member sends at the card's rate"
       costs.machine = cards;
       CHECK(seconds(asked, costs) == Approx(2.0 * (n - 1) / n * whole));
     }
-  const Asked tree{AllReduce::tree, 4};
+  const Asked tree{reductions().at("tree"), 4};
   Costs costs = costs_of(tree);
   costs.machine = cards;
   CHECK(seconds(tree, costs) == Approx(5 * whole));  // down, two messages share the root's card
@@ -164,7 +165,8 @@ TEST_CASE("meetings: replicas of stages that share a card take as many times as 
 }
 
 TEST_CASE("meetings: a sharded plan needs a reduction with a part for each member", "[meetings]") {
-  CHECK_THROWS_WITH(seconds({AllReduce::tree, 4, 1}), Contains("--reduction scatter or ring"));
+  CHECK_THROWS_WITH(seconds({reductions().at("tree"), 4, 1}),
+                    Contains("--reduction scatter or ring"));
 }
 
 TEST_CASE("simulate: links that never delay give the times of no links", "[simulate]") {

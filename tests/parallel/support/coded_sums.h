@@ -61,15 +61,16 @@ inline CodedResult coded_sum(const CodedSum& sum, const ParameterList& parameter
   return result;
 }
 
-/// Every form of reduction; hosts have members that are not neighbours.
+/// Every reduction, also by hosts where that matters; hosts have members that are not neighbours.
 inline std::vector<Summing> summings(int members) {
   std::vector<int> hosts;
   for (int member = 0; member < members; ++member) hosts.push_back(member % 2);
-  return {{AllReduce::scatter_reduce},
-          {AllReduce::ring},
-          {AllReduce::tree},
-          {AllReduce::hierarchical, hosts},
-          {AllReduce::hierarchical}};
+  std::vector<Summing> all;
+  for (const auto& [name, how] : reductions()) {
+    all.push_back({how});
+    if (entry_of(how).by_hosts) all.push_back({how, hosts});
+  }
+  return all;
 }
 
 inline std::string name_of(const Summing& how) {

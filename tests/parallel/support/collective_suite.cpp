@@ -112,16 +112,19 @@ void check_sums(const Seat& seat, AllReduce how, std::int64_t count) {
 
 void check_group(const Seat& seat, const std::vector<std::int64_t>& counts) {
   for (std::int64_t count : counts) {
-    for (AllReduce how : {AllReduce::scatter_reduce, AllReduce::ring}) {
+    for (const auto& [name, how] : reductions()) {
+      if (!entry_of(how).has_parts()) continue;
       check_sums<float>(seat, how, count);
       if (seat.device->backend().has_f64()) check_sums<double>(seat, how, count);
       check_sums<bf16>(seat, how, count);
     }
     std::vector<int> hosts;  // pairs, and not in a row
     for (int member = 0; member < seat.members(); ++member) hosts.push_back(member / 2 % 3);
-    for (const Summing& how :
-         {Summing{AllReduce::direct}, Summing{AllReduce::tree}, Summing{AllReduce::hierarchical},
-          Summing{AllReduce::hierarchical, hosts}}) {
+    std::vector<Summing> whole{{AllReduce::direct}};
+    for (const auto& [name, how] : reductions())
+      for (const auto& of_members : {std::vector<int>(), hosts})
+        if (!entry_of(how).has_parts()) whole.push_back({how, of_members});
+    for (const Summing& how : whole) {
       check_all_reduce<float>(seat, how, count);
       if (!sanitized || count == counts.back()) check_all_reduce<bf16>(seat, how, count);
     }

@@ -21,14 +21,14 @@ auto promised_sum(const parallel::Summing& how, int members, int chunk, Leaf lea
   std::vector<Value> values;
   for (int i = 0; i < members; ++i)
     values.push_back(leaf(how.how == parallel::AllReduce::ring ? (chunk + 1 + i) % members : i));
-  if (how.how == parallel::AllReduce::tree)
+  if (name_of(how.how) == "tree")
     while (values.size() > 1) {
       std::vector<Value> pairs;
       for (std::size_t i = 0; i < values.size(); i += 2)
         pairs.push_back(i + 1 < values.size() ? add(values[i], values[i + 1]) : values[i]);
       values = pairs;
     }
-  if (how.how == parallel::AllReduce::hierarchical && !how.hosts.empty()) {
+  if (name_of(how.how) == "hierarchical" && !how.hosts.empty()) {
     std::map<int, std::vector<Value>> by_host;
     for (int i = 0; i < members; ++i) by_host[how.hosts[i]].push_back(values[i]);
     values.clear();
