@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "nn/checkpoint/file.h"
-#include "nn/models/gpt.h"
 #include "nn/models/resnet.h"
 
 namespace plangrad::parallel {
@@ -26,19 +25,6 @@ constexpr std::pair<const char*, GptConfig> gpts[] = {
     {"gpt3-2.7b", {.layers = 32, .heads = 32, .width = 2560, .context = 2048, .vocabulary = words}},
     {"gpt3-6.7b", {.layers = 32, .heads = 32, .width = 4096, .context = 2048, .vocabulary = words}},
     {"gpt3-13b", {.layers = 40, .heads = 40, .width = 5120, .context = 2048, .vocabulary = words}}};
-
-PlannedModel planned_gpt(const std::string& name, const GptConfig& config) {
-  return {.name = name,
-          .layers = gpt(config),
-          .input = {config.context},
-          .target = {config.context},
-          .program = "train_gpt",
-          .flags = {{"--layers", text(config.layers)},
-                    {"--heads", text(config.heads)},
-                    {"--width", text(config.width)},
-                    {"--context", text(config.context)},
-                    {"--untied", config.tied ? "false" : "true"}}};
-}
 
 /// ResNet-18 (He et al. 2016, section 4.2) on images of 32 x 32 in colour, with train_resnet's
 /// optimizer.
@@ -69,6 +55,19 @@ PlannedModel described_gpt(const std::string& file) {
 }
 
 }  // namespace
+
+PlannedModel planned_gpt(const std::string& name, const GptConfig& config) {
+  return {.name = name,
+          .layers = gpt(config),
+          .input = {config.context},
+          .target = {config.context},
+          .program = "train_gpt",
+          .flags = {{"--layers", text(config.layers)},
+                    {"--heads", text(config.heads)},
+                    {"--width", text(config.width)},
+                    {"--context", text(config.context)},
+                    {"--untied", config.tied ? "false" : "true"}}};
+}
 
 std::vector<std::string> planned_models() {
   std::vector<std::string> names;

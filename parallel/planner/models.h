@@ -14,6 +14,7 @@
 // placement.h    operators of a graph on devices
 #pragma once
 
+#include "nn/models/gpt.h"
 #include "parallel/engine/training.h"
 
 namespace plangrad::parallel {
@@ -29,6 +30,9 @@ struct PlannedModel {
   std::string program = {};           ///< that trains it
   std::map<std::string, std::string> flags = {};  ///< of the program, for this network
 };
+
+/// A GPT, as train_gpt trains it.
+PlannedModel planned_gpt(const std::string& name, const GptConfig& config);
 
 /// The names of models.
 std::vector<std::string> planned_models();

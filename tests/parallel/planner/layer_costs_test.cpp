@@ -6,20 +6,12 @@
 
 #include "autograd/blank/blank_device.h"
 #include "autograd/cpu/cpu_backend.h"
-#include "nn/models/gpt.h"
 #include "nn/models/resnet.h"
 #include "tests/catch.h"
 
 using namespace plangrad::parallel;
 
 namespace {
-
-PlannedModel planned(const GptConfig& config) {
-  return {.name = "small",
-          .layers = gpt(config),
-          .input = {config.context},
-          .target = {config.context}};
-}
 
 PlannedModel planned_resnet(std::int64_t width) {
   PlannedModel model = planned_model("resnet18");
@@ -65,15 +57,15 @@ double flops_of(const KernelTable& kernels, const std::string& name) {
 
 TEST_CASE("layer costs: a stage's bytes are the CPU's, to the byte", "[planner]") {
   set_compute_threads(1);
-  const PlannedModel gpt =
-      planned({.layers = 5, .heads = 2, .width = 32, .context = 16, .vocabulary = 1000});
-  const PlannedModel untied = planned({.layers = 4,
-                                       .heads = 4,
-                                       .width = 24,
-                                       .context = 8,
-                                       .vocabulary = 100,
-                                       .dropout = 0.1,
-                                       .tied = false});
+  const PlannedModel gpt = planned_gpt(
+      "small", {.layers = 5, .heads = 2, .width = 32, .context = 16, .vocabulary = 1000});
+  const PlannedModel untied = planned_gpt("small", {.layers = 4,
+                                                    .heads = 4,
+                                                    .width = 24,
+                                                    .context = 8,
+                                                    .vocabulary = 100,
+                                                    .dropout = 0.1,
+                                                    .tied = false});
   const PlannedModel resnet = planned_resnet(4);
   int cases = 0;
   for (const PlannedModel* model : {&gpt, &untied, &resnet})
@@ -94,8 +86,8 @@ TEST_CASE("layer costs: a stage's bytes are the CPU's, to the byte", "[planner]"
 
 TEST_CASE("layer costs: four sequences of 64 in 4 x 128", "[planner]") {
   set_compute_threads(1);
-  const PlannedModel model =
-      planned({.layers = 4, .heads = 4, .width = 128, .context = 64, .vocabulary = 65});
+  const PlannedModel model = planned_gpt(
+      "small", {.layers = 4, .heads = 4, .width = 128, .context = 64, .vocabulary = 65});
   const auto kept = [&](DType dtype) {
     return model_costs(model, 1, {.dtype = dtype, .examples = 4}).stages[0].bytes.kept;
   };
@@ -109,7 +101,8 @@ TEST_CASE("layer costs: activations and FLOPs are chapter 3's formulas", "[plann
   const std::int64_t n = sequences * config.context, c = config.width, layers = config.layers;
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const StageCosts costs =
-        model_costs(planned(config), 1, {.dtype = dtype, .examples = sequences}).stages[0];
+        model_costs(planned_gpt("small", config), 1, {.dtype = dtype, .examples = sequences})
+            .stages[0];
     const std::int64_t rows = n * c * (16 * layers + 2) + n * config.vocabulary;
     const std::int64_t statistics = n * (4 * layers + 2) + n * config.heads * layers;
     const std::int64_t ids = n, loss = 1;  // targets and the losses of tokens are gone
@@ -127,7 +120,8 @@ TEST_CASE("layer costs: one block more, or a second forward, costs what it must"
   const auto costs = [](int layers, bool recompute) {
     const GptConfig config{
         .layers = layers, .heads = 2, .width = 32, .context = 16, .vocabulary = 37};
-    return model_costs(planned(config), 1, {.examples = 2, .recompute_layers = recompute})
+    return model_costs(planned_gpt("small", config), 1,
+                       {.examples = 2, .recompute_layers = recompute})
         .stages[0];
   };
   const StageCosts few = costs(5, false), many = costs(6, false), again = costs(6, true);
@@ -173,7 +167,8 @@ TEST_CASE("layer costs: a block keeps what Megatron's keeps, less its masks", "[
                              .width = run.width,
                              .context = 2048,
                              .vocabulary = 51200};
-      return model_costs(planned(config), 1, {.dtype = DType::bf16, .examples = run.batch})
+      return model_costs(planned_gpt("small", config), 1,
+                         {.dtype = DType::bf16, .examples = run.batch})
           .stages[0]
           .bytes.kept;
     };

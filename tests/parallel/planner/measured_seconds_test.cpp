@@ -1,5 +1,4 @@
 // Seconds that a run measured, divided among layers and added up to other stages. Chapter 06.
-#include "nn/models/gpt.h"
 #include "parallel/planner/stage_seconds.h"
 #include "tests/catch.h"
 
@@ -10,12 +9,7 @@ namespace {
 
 const GptConfig config{.layers = 4, .heads = 2, .width = 32, .context = 16, .vocabulary = 64};
 
-PlannedModel small_gpt() {
-  return {.name = "small",
-          .layers = gpt(config),
-          .input = {config.context},
-          .target = {config.context}};
-}
+PlannedModel small_gpt() { return planned_gpt("small", config); }
 
 /// Two stages, of one block and the embedding, and of the rest.
 MeasuredSeconds measured(const Costs& costs, int shards = 1) {

@@ -3,7 +3,6 @@
 #include "parallel/planner/peak.h"
 
 #include "autograd/cpu/cpu_backend.h"
-#include "nn/models/gpt.h"
 #include "parallel/simulation/simulate.h"
 #include "sparse/samo.h"
 #include "tests/catch.h"
@@ -14,13 +13,6 @@ using namespace plangrad::parallel;
 namespace sparse = plangrad::sparse;
 
 namespace {
-
-PlannedModel planned(const GptConfig& config) {
-  return {.name = "small",
-          .layers = gpt(config),
-          .input = {config.context},
-          .target = {config.context}};
-}
 
 /// A way to train, beside the layout.
 struct Manner {
@@ -63,7 +55,7 @@ Run run_of(const std::string& schedule, Layout layout, const Manner& manner,
                         .recompute_layers = manner.recompute && layout.stages == 1,
                         .like = std::make_shared<CpuBackend>()};
   if (manner.pruned) settings.pruned = pruned, settings.stored = sparse::stored_count;
-  ModelCosts costs = model_costs(planned(config), layout.stages, settings);
+  ModelCosts costs = model_costs(planned_gpt("small", config), layout.stages, settings);
   layout.tied = costs.training.shared.parameters.size() > 0;
   layout.recompute = manner.recompute && layout.stages > 1;
   Training training = costs.training;
@@ -188,7 +180,7 @@ TEST_CASE("peaks: four runs of 4 x 128, four microbatches of four sequences", "[
     INFO(dtype << (recompute ? " recompute" : ""));
     const Run run = run_of("data", layout, {dtype, recompute}, config, 4);
     CHECK(run.peaks[0].level.total() == run.outcome.peak_total[0]);
-    const ModelCosts bare = model_costs(planned(config), 1,
+    const ModelCosts bare = model_costs(planned_gpt("small", config), 1,
                                         {.dtype = dtype,
                                          .examples = 4,
                                          .recompute_layers = recompute,
@@ -234,7 +226,7 @@ TEST_CASE("peaks: with sums that take no time or long, 2BW's replicas have less 
     Layout layout{.stages = 2, .width = 2, .microbatches = 2, .steps = 3, .clip = true};
     const Run run = run_of("2bw", layout, {dtype}, config, 2);
     const ModelCosts costs =
-        model_costs(planned(config), 2,
+        model_costs(planned_gpt("small", config), 2,
                     {.dtype = dtype, .examples = 2, .like = std::make_shared<CpuBackend>()});
     Costs slow = one_by_one({.backward = {2}, .step = {0.5}, .bandwidth = 1, .weight_bytes = {3}});
     const Plan& plan = run.plan.plan();

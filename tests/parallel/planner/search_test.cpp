@@ -6,7 +6,6 @@
 #include <set>
 
 #include "nn/checkpoint/file.h"
-#include "nn/models/gpt.h"
 #include "parallel/simulation/simulate.h"
 #include "sparse/pruning.h"
 #include "tests/catch.h"
@@ -21,10 +20,7 @@ namespace {
 PlannedModel small_gpt(int layers = 6) {
   const GptConfig config{
       .layers = layers, .heads = 2, .width = 32, .context = 16, .vocabulary = 200};
-  return {.name = "small",
-          .layers = gpt(config),
-          .input = {config.context},
-          .target = {config.context}};
+  return planned_gpt("small", config);
 }
 
 /// Hosts of `devices`, whose links are slow enough to matter.
