@@ -10,7 +10,7 @@
 
 namespace plangrad::tests {
 
-/// By name; `folder` is a run's.
+/// The bytes of the tensors in the checkpoint of a run's folder, by name.
 inline std::map<std::string, std::string> tensors_in(const std::filesystem::path& folder) {
   std::map<std::string, std::string> tensors;
   const nn::Checkpoint checkpoint(folder / "checkpoint");

@@ -6,10 +6,10 @@
 
 namespace plangrad::tests {
 
-/// Fails unless tutorials/figures/NAME.md is this text. It is then written to the build folder.
+/// Fails unless tutorials/figures/NAME.md is `said`, which is then written to the build folder.
 void check_figure(const std::string& name, const std::string& said);
 
-/// The same of something that was printed.
+/// Fails unless tutorials/figures/NAME.md is this printed text, as a block of code.
 inline void check_printed(const std::string& name, const std::string& said) {
   check_figure(name, "```\n" + said + "```\n");
 }

@@ -7,8 +7,8 @@
 
 namespace plangrad::tests {
 
-/// Its storage lies in one range of addresses of this size, which only kernels can read and write:
-/// any other access is a segmentation fault.
+/// A device whose storage lies in one range of `bytes` addresses, which only kernels can read and
+/// write: any other access is a segmentation fault.
 autograd::DevicePtr guarded_device(std::int64_t bytes = 64 << 20);
 
 }  // namespace plangrad::tests

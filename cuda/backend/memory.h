@@ -49,8 +49,8 @@ class CachingAllocator {
 
  private:
   std::int64_t block_bytes(std::int64_t bytes) const;
-  // By size. The lowest address is taken first: work that repeats then gets the same blocks again,
-  // in whatever order they were freed, and its graph can be launched again (graphs.h).
+  // Kept blocks by their size. take() returns the lowest address: work that repeats then gets the
+  // same blocks again, in whatever order they were freed, and graphs.h can launch its graph again.
   using Blocks = std::unordered_map<std::int64_t, std::set<void*>>;
   void* take(Blocks& blocks, std::int64_t size);
   void put_back(void* block, std::int64_t size);

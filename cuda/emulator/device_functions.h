@@ -59,7 +59,7 @@ PLANGRAD_MIN_MAX(unsigned long)
 PLANGRAD_MIN_MAX(long long)
 PLANGRAD_MIN_MAX(unsigned long long)
 #undef PLANGRAD_MIN_MAX
-// These return the number, if the other operand is NaN.
+// min and max of floats return the number where one operand is NaN.
 inline float min(float a, float b) { return fminf(a, b); }
 inline float max(float a, float b) { return fmaxf(a, b); }
 inline double min(double a, double b) { return fmin(a, b); }

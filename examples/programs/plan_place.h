@@ -15,7 +15,7 @@ namespace plangrad::examples {
 struct PlaceFlags {
   std::string file = {};
   int devices = 1;
-  double bandwidth = 1e30;  ///< bytes per second; this one: unlimited
+  double bandwidth = 1e30;  ///< bytes per second; the default: unlimited
 
   void add_flags(CLI::App& app);
   /// returns: most, sets, and devices with their load and operators

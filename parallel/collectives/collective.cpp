@@ -44,7 +44,7 @@ Round scatter_and_reduce(int r, int n) {
 // [end snippet]
 
 // [snippet direct]
-/// r sends all its values to every other member, and adds up what arrives as above.
+/// r sends all its values to every other member, and adds up in the order of scatter_and_reduce.
 Collective send_and_reduce(const Summing&, int r, int n) {
   Round round = scatter_and_reduce(r, n);
   for (Exchange& exchange : round) exchange.chunk = 0;

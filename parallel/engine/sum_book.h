@@ -35,12 +35,12 @@ class SumBook {
   /// holds the stage, or as a holder of a shard. A sum that goes from holder to holder is counted
   /// by the rank that has finished it.
   bool is_counted(const Made& sum, const std::vector<int>& group) const;
-  /// The other lane's unfinished work on sums that make `version`.
+  /// Unfinished work of the lane of messages on sums that make `version`.
   std::vector<TicketPtr> changes(int version) const;
 
  private:
   friend struct TableSizes;  // of tests
-  /// The other lane's work on this rank's own sum; and the sum's code, if it is sent encoded.
+  /// Work of the lane of messages on this rank's own sum, and its code if the sum is sent encoded.
   struct Change {
     Issued by;
     Tensor bytes = {};

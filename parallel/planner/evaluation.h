@@ -116,7 +116,7 @@ class Evaluation {
   double weight_bytes(const StageCosts& stage) const {
     return static_cast<double>(stage.bytes.stored * size_of(settings_.dtype));
   }
-  /// Of a sum in memory, in f32.
+  /// The bytes of a gradient sum in memory, which is in f32.
   static double sum_bytes(const StageCosts& stage) {
     return 4.0 * static_cast<double>(stage.bytes.stored);
   }
@@ -137,7 +137,7 @@ class Evaluation {
     void add(const Row& row, int stage, int per_update, bool flushes);
     int first = 0;               ///< the most on the first stage, on all ranks that have it
     std::vector<int> most = {};  ///< by rank
-    /// By rank: while forwards are left, a backward comes at least so many forwards after its own.
+    /// By rank: the fewest in flight after a backward, while forwards of the update are left.
     std::vector<int> ahead = {};
   };
   const InFlight& in_flight(const Candidate& candidate);
@@ -170,26 +170,26 @@ class Evaluation {
   const std::optional<MeasuredSeconds> run_;
   KnownStages known_;
   std::map<std::tuple<int, int, bool, bool, double>, std::shared_ptr<const Stages>> stages_;
-  // By seconds; by stages, examples and share that is pruned.
+  // The cuts by seconds; key: stages, examples, share that is pruned.
   std::map<std::tuple<int, int, double>, std::vector<double>> cuts_;
-  // Cut as often as can be; by examples and share that is pruned.
+  // The model cut into its smallest parts; key: examples, share that is pruned.
   std::map<std::pair<int, double>, std::shared_ptr<const Stages>> parts_;
-  std::map<std::string, Traits> traits_;  // by schedule
-  // By schedule, stages, depth and microbatches.
+  std::map<std::string, Traits> traits_;  // key: schedule
+  // Key: schedule, stages, depth, microbatches.
   std::map<std::tuple<std::string, int, int, int>, InFlight> in_flight_;
-  // By stages, the examples by whose seconds they are cut, width, depth, packing, whether in parts,
-  // placement, share that is pruned, and codec.
+  // Key: stages, the examples by whose seconds they are cut, width, depth, packing, whether
+  // reductions are in parts, placement, share that is pruned, codec.
   std::map<
       std::tuple<int, int, int, int, Packing, bool, std::optional<Placement>, double, std::string>,
       Sums>
       sums_;
-  // By hosts of the members, numbered as they come.
+  // Key: the hosts of the members, numbered in order of appearance.
   std::map<std::vector<int>, GroupSeconds> group_seconds_;
-  // By schedule, stages, depth, microbatches, updates, ZeRO, recomputation, and replicas.
+  // Key: schedule, stages, depth, microbatches, updates, ZeRO, recomputation, replicas.
   std::map<std::tuple<std::string, int, int, int, int, int, bool, bool>,
            std::shared_future<std::shared_ptr<const Simulation>>>
       simulations_;
-  std::int64_t forwards_ = 0;  // of these simulations
+  std::int64_t forwards_ = 0;  // the forwards in all of simulations_
 };
 
 }  // namespace plangrad::parallel

@@ -21,7 +21,7 @@ struct DownClosed {
   std::vector<int> leaving = {};
 };
 
-/// By operator, those that need its output.
+/// For each operator, the operators that need its output.
 std::vector<OperatorSet> readers_of(const OperatorGraph& graph) {
   std::vector<OperatorSet> readers(graph.size());
   for (std::size_t i = 0; i < graph.size(); ++i)
@@ -70,7 +70,8 @@ OperatorPlacement place(const OperatorGraph& graph, int devices, double bandwidt
       if ((readers[i] & after.bits & ~before.bits).any()) bytes += graph[i].bytes;
     return after.seconds - before.seconds + bytes / bandwidth;
   };
-  // By set and number of devices that make it: the least largest load, and the set before the last.
+  // For each set and number of devices that make the set: the least load of the busiest device, and
+  // the set that all but the last of these devices make.
   const std::size_t width = devices + 1;
   std::vector<double> least(sets.size() * width, std::numeric_limits<double>::infinity());
   std::vector<std::size_t> before(sets.size() * width, 0);

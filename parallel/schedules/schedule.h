@@ -32,7 +32,7 @@ Plan make_plan(const std::string& schedule, const Layout& layout);
 /// updates; layout.steps has no effect. nullopt: the schedule's order depends on timing, or its
 /// rows do not repeat within 12 updates (cyclic, setting model, of many stages)
 std::optional<Plan> make_endless(const std::string& schedule, Layout layout);
-/// Finds the endless plan whose unrolled ones plan_of(steps) makes; nullopt as above.
+/// Finds the endless plan whose unrolled ones plan_of(steps) makes; nullopt: there is none.
 std::optional<Plan> make_endless(const std::function<Plan(int steps)>& plan_of);
 
 /// A plan that only runs forward: `microbatches` in all, on weights of version `first`. The plan

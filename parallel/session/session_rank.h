@@ -224,16 +224,17 @@ class Lead : public SessionRank {
   double seconds_per_step_ = 0, waited_for_saves_ = 0;
   // Of the plan that runs:
   bool runs_ = false;
-  RunResult unheard_;             // of all ranks, of updates that some have still to make
-  int heard_ = 0, per_step_ = 1;  // the last update that all have made; microbatches
-  double heard_seconds_ = 0;      // when it was made
+  RunResult unheard_;         // results of all ranks, of updates that some ranks have still to make
+  int heard_ = 0;             // the last update that all ranks have made
+  int per_step_ = 1;          // microbatches of an update
+  double heard_seconds_ = 0;  // when update heard_ was made
   bool clips_ = false, drifts_ = false, overlaps_ = false;
   int ahead_ = 0;  // updates that an endless run may still make when it is interrupted
   bool has_recorded_ = false;
-  int record_until_ = first_ + settings_.reported_steps;  // updates before it are recorded
-  int middle_ = middle();  // updates after it are recorded instead of the first ones; 0: none are
-  std::string since_;      // what happened before those: RecordedUpdates::since
-  bool hears_of_stop_ = false;          // whether another rank was asked to end the run
+  int record_until_ = first_ + settings_.reported_steps;  // earlier updates are recorded
+  int middle_ = middle();       // later updates are recorded instead of the first ones; 0: none
+  std::string since_;           // what happened before the recorded updates: RecordedUpdates::since
+  bool hears_of_stop_ = false;  // whether another rank was asked to end the run
   std::optional<CommitThread> saving_;  // a checkpoint that is written while the run goes on
   // The last of the folder's checkpoints that belongs to this run; -1: none does.
   int own_step_ = first_ > 0 && settings_.resume == settings_.out ? first_ : -1;

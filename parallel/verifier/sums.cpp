@@ -8,7 +8,7 @@
 namespace plangrad::parallel {
 namespace {
 
-/// Stages whose backwards add to the sum of this one.
+/// The stages whose backwards add to the sum of `stage`.
 std::vector<int> users(const Plan& plan, int stage) {
   return stage == plan.stages ? plan.tied : std::vector<int>{stage};
 }

@@ -1,5 +1,5 @@
-// The machine of a test: the emulated one, with settings, or the GPUs of this one, which have none.
-// Tests that both run name devices by ranks, which share GPUs.
+// The machine of a test: the emulated one, with settings, or the GPUs of this computer, which have
+// none. Tests that both machines run name devices by ranks, which share GPUs.
 // Not here: kernels, and memory for them (device_array.h).
 #pragma once
 

@@ -30,7 +30,7 @@ inline std::ostream& operator<<(std::ostream& out, const PrunedRun& run) {
              << (run.recompute ? " recompute" : "");
 }
 
-/// By the magnitudes of the first values.
+/// Masks by the magnitudes of the first values.
 inline std::shared_ptr<const Masks> first_masks(const Training& training, double pruned, bool all) {
   const DevicePtr device = cpu_device();
   const Tensor first = empty({training.whole.numel()}, training.dtype, device);
@@ -77,7 +77,7 @@ inline std::vector<double> expanded(const std::vector<double>& stored, const Par
   return all;
 }
 
-/// By stage and rank; the shards of ZeRO 3 put together, by stage and -1.
+/// Weights by stage and rank; the shards of ZeRO 3 put together, by stage and -1.
 using StageWeights = std::map<std::pair<int, int>, std::vector<double>>;
 inline StageWeights by_stage(const Outcome& outcome, int zero) {
   StageWeights result;
@@ -124,7 +124,7 @@ struct Pruned {
     return run_by_engine(training, plans, batches, capacity, reduction, hosts);
   }
   Outcome serially() { return run_serially(training, plans, batches, reduction, hosts); }
-  /// By the engine, in the masked form.
+  /// Runs by the engine, in the masked form.
   Outcome masked() {
     Training like = training;
     like.form = form_of<MaskedForm>(masks);

@@ -1,8 +1,8 @@
 // The timelines of recorded updates, planned above measured, which the player's Timeline draws. Both
-// show the same part: of one update, or of all that were recorded.
+// timelines show one update, or all that were recorded.
 // Not here: how rows, cells and the axis are drawn (player/page/timeline.js).
 
-// By the letter of a cell: its operation, words and colour.
+// For each letter of a cell: the operation, its words and its colour.
 const cellKinds = {
   F: [FORWARD, 'forward', 'forward-1'],
   B: [BACKWARD, 'backward', 'backward-1'],
