@@ -110,7 +110,6 @@ class ModeScope {
   ModeScope(T& mode, T value) : mode_(mode), before_(std::exchange(mode, value)) {}
   ~ModeScope() { mode_ = before_; }
   ModeScope(const ModeScope&) = delete;
-  ModeScope& operator=(const ModeScope&) = delete;
 
  private:
   T& mode_;

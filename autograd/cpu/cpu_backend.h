@@ -24,10 +24,7 @@ class KeptBlocks {
  public:
   static constexpr std::int64_t slack = 16 << 20;
 
-  KeptBlocks() = default;
   ~KeptBlocks() { give_back(0); }
-  KeptBlocks(const KeptBlocks&) = delete;
-  KeptBlocks& operator=(const KeptBlocks&) = delete;
 
   /// Memory at a multiple of 64 bytes; its contents are undefined.
   /// throws: Error if the host has too little memory even after all kept blocks have been freed

@@ -28,10 +28,7 @@ namespace plangrad::autograd::cpu {
 
 class ThreadPool {
  public:
-  ThreadPool() = default;
   ~ThreadPool();
-  ThreadPool(const ThreadPool&) = delete;
-  ThreadPool& operator=(const ThreadPool&) = delete;
 
   /// The calling thread's pool; its helpers end with the thread.
   static ThreadPool& mine();

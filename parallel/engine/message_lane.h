@@ -41,8 +41,6 @@ class MessageLane {
   explicit MessageLane(Transport& transport);
   /// Ends the thread. Tasks that are not done are abandoned.
   ~MessageLane();
-  MessageLane(const MessageLane&) = delete;
-  MessageLane& operator=(const MessageLane&) = delete;
 
   /// Advances a message without ever blocking; true once the message is done.
   using Task = std::function<bool(Transport&)>;

@@ -17,8 +17,6 @@ class PretendedNetwork::Held : public Request {
     inner_.reset();
     network_.forget(place_);
   }
-  Held(const Held&) = delete;
-  Held& operator=(const Held&) = delete;
 
   bool done() override {
     inner_done_ = inner_done_ || inner_->done();

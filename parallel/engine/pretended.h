@@ -30,8 +30,6 @@ class PretendedNetwork {
         return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
             .count();
       });
-  PretendedNetwork(const PretendedNetwork&) = delete;
-  PretendedNetwork& operator=(const PretendedNetwork&) = delete;
 
   /// A rank's transport over these links. `inner` and the network must outlive it.
   std::unique_ptr<Transport> around(Transport& inner);

@@ -22,7 +22,6 @@ class WaitGraph {
   /// throws: Error if the timeline lacks an instruction of the plan, or has another
   WaitGraph(const Plan& plan, const Timeline& timeline);
   WaitGraph(const WaitGraph&) = delete;  // events point into the plan
-  WaitGraph& operator=(const WaitGraph&) = delete;
 
   int ranks() const { return plan_.ranks(); }
   /// The cells of a rank's computations in the order in which they ran.

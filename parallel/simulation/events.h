@@ -52,8 +52,6 @@ class Ends {
   /// All must outlive it.
   Ends(const Plan& plan, const Events& events, const Costs& costs);
   ~Ends();
-  Ends(const Ends&) = delete;
-  Ends& operator=(const Ends&) = delete;
 
   /// An event begins at `start`. On a topology this is not before the end that next() told last.
   void begin(int event, double start);

@@ -37,8 +37,6 @@ class AtWork {
  public:
   AtWork(Transport& transport, Work work);
   ~AtWork();
-  AtWork(const AtWork&) = delete;
-  AtWork& operator=(const AtWork&) = delete;
 
  private:
   void give_signs_of_life();

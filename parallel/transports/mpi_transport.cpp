@@ -68,7 +68,6 @@ class MpiRequest : public Request {
     MPI_Request_free(&request_);
   }
   MpiRequest(const MpiRequest&) = delete;
-  MpiRequest& operator=(const MpiRequest&) = delete;
 
   bool done() override {
     if (!done_) test();

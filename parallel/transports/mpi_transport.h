@@ -21,8 +21,6 @@ class MpiWorld {
   explicit MpiWorld(double seconds = 300);
   /// Waits for the others and leaves in good order; after a failure, just leaves.
   ~MpiWorld();
-  MpiWorld(const MpiWorld&) = delete;
-  MpiWorld& operator=(const MpiWorld&) = delete;
 
   Transport& transport() { return *transport_; }
 

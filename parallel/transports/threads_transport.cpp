@@ -23,8 +23,6 @@ class End : public Request {
  public:
   End(Line& line, const Message& begun) : message(begun), line_(line) {}
   ~End() override;
-  End(const End&) = delete;
-  End& operator=(const End&) = delete;
 
   bool done() override {
     if (!done_.load(std::memory_order_acquire)) return false;

@@ -17,8 +17,6 @@ class ThreadsWorld {
  public:
   explicit ThreadsWorld(int ranks, int capacity = 0);
   ~ThreadsWorld();
-  ThreadsWorld(const ThreadsWorld&) = delete;
-  ThreadsWorld& operator=(const ThreadsWorld&) = delete;
 
   int size() const;
   /// throws: Error if there is no such rank
