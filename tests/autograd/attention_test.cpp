@@ -6,7 +6,6 @@
 
 #include "autograd/backend.h"
 #include "autograd/cpu/cpu_backend.h"
-#include "autograd/ops.h"
 #include "tests/catch.h"
 #include "tests/numbers.h"
 #include "tests/op_checks.h"

@@ -1,5 +1,4 @@
 // Gathering and expanding: against loops, in all types, on one thread and several.
-#include <numeric>
 
 #include "autograd/backend.h"
 #include "autograd/cpu/cpu_backend.h"

@@ -7,7 +7,6 @@
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "parallel/engine/pretended.h"

@@ -1,6 +1,5 @@
 // The optimizers' kernels of the CUDA backend, on the emulator, against f64.
 #include <algorithm>
-#include <cmath>
 
 #include "autograd/backend.h"
 #include "cuda/backend/cuda_backend.h"

@@ -1,6 +1,5 @@
 // Flags of codecs and reductions, in training programs and in plan: what a run then sends, and what
 // they refuse. Not here: every combination (codec_table_test), numbers (tests/parallel/).
-#include <algorithm>
 
 #include "tests/examples/plan_program.h"
 #include "tests/examples/runs.h"

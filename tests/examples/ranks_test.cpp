@@ -1,7 +1,6 @@
 // train_gpt on more than one rank: what it writes, every schedule against others and against one
 // rank, stops and resumes, also in another layout, and plans of the user's own.
 // Not here: ranks that are processes (processes_test.cpp); one rank (runs_test.cpp).
-#include <algorithm>
 #include <csignal>
 #include <set>
 

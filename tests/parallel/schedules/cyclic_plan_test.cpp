@@ -1,6 +1,5 @@
 // Cyclic schedules as plans: the worked examples, the rule, and the costs of every setting as
 // equalities. Not here: running them (cyclic_engine_test), time (time_steps_test).
-#include <numeric>
 
 #include "parallel/schedules/schedule.h"
 #include "parallel/simulation/simulate.h"

@@ -1,7 +1,6 @@
 // Checks of messages; those of collectives are in collective_suite.cpp.
 #include "tests/parallel/support/transport_suite.h"
 
-#include <algorithm>
 #include <thread>
 #include <vector>
 
