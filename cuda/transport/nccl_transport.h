@@ -1,5 +1,5 @@
 // NcclTransport: messages of device memory straight from GPU to GPU, by ncclSend and ncclRecv, and
-// sums and gathers by NCCL's own collectives (nccl_sum.cpp).
+// sums and gathers by NCCL's own collectives.
 // Not here: messages of host memory, positions and failures, which the transport below carries:
 // threads, or MPI, over which ranks also agree on what they are about to call.
 // Chapter 13; NCCL user guide, point-to-point communication.
@@ -165,12 +165,5 @@ class NcclRequest : public DeviceRequest {
   Event through_;
   bool placed_ = false, called_ = false, queued_ = false, over_ = false;
 };
-
-/// Sums or gathers f32 or bf16 values in the group `ranks`, which are comm's, in place
-/// (nccl_sum.cpp).
-///   message: the values, and the channel; its peer is this rank
-std::unique_ptr<Request> nccl_sum(NcclTransport& transport, Joint what,
-                                  const std::vector<int>& ranks, const Message& message,
-                                  DType dtype, NcclComm& comm);
 
 }  // namespace plangrad::cuda
