@@ -1,5 +1,5 @@
 // The table of operations, and what each operation needs, frees and makes.
-// Not here: how an instruction is written and read (operation_text.cpp). Chapter 06.
+// Not here: how an instruction is written and read (plan_text.cpp). Chapter 06.
 #include "parallel/plan/operations.h"
 
 #include <array>

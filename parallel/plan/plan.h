@@ -5,7 +5,7 @@
 // The room parallel/plan defines what all other rooms work on, without tensors. Read it first:
 // plan.h         a plan: a header and one row of instructions for each rank
 // operations.h   the table of operations: what each needs, makes and costs, and how it is written
-// plan_file.cpp  a plan as text, and back; operation_text.cpp: an instruction
+// plan_text.cpp  plans and their instructions as text, and back
 // lifetimes.h    what follows from a row: which weights an instruction reads, when versions die
 // endless.cpp    a plan whose middle repeats, at any length; timeline.h: when instructions ran
 // codec_spec.h   how a header names a codec; fields.h: tables of what users can name

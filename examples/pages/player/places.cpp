@@ -1,5 +1,5 @@
 // Places of cells in a plan's text, which may have comments, empty lines and odd spaces.
-// Not here: what the words mean (plan/plan_file.cpp). Chapter 06.
+// Not here: what the words mean (plan/plan_text.cpp). Chapter 06.
 #include <nlohmann/json.hpp>
 
 #include "examples/pages/player/columns.h"
