@@ -12,7 +12,6 @@
 #include "parallel/transports/pack.h"
 
 namespace plangrad::sparse {
-
 namespace {
 
 using Key = MagnitudeKey;

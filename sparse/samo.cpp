@@ -7,7 +7,6 @@
 #include <numeric>
 
 namespace plangrad::sparse {
-
 namespace {
 
 using Integers = std::vector<std::int32_t>;

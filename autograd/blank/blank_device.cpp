@@ -3,7 +3,6 @@
 #include "autograd/blank/blank_device.h"
 
 namespace plangrad::autograd {
-
 namespace {
 
 class BlankBackend : public Backend {

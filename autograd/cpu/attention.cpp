@@ -5,7 +5,6 @@
 #include "autograd/cpu/vector_math.h"
 
 namespace plangrad::autograd {
-
 namespace {
 
 constexpr std::int64_t block_rows = 48;  // queries at a time: eight tiles of six

@@ -4,7 +4,6 @@
 #include "autograd/cpu/parallel.h"
 
 namespace plangrad::autograd {
-
 namespace {
 
 /// Numbers in [first, last).

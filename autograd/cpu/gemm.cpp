@@ -11,7 +11,6 @@
 #endif
 
 namespace plangrad::autograd {
-
 namespace {
 
 #if PLANGRAD_ONEDNN_PRODUCTS

@@ -8,7 +8,6 @@
 #include "autograd/formulas.h"
 
 namespace plangrad::autograd {
-
 namespace {
 
 /// A mask of the lowest `used` bits in every lane of `lane` bits of a word.

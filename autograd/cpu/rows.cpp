@@ -4,7 +4,6 @@
 #include "autograd/cpu/vector_math.h"
 
 namespace plangrad::autograd {
-
 namespace {
 
 using cpu::RowsOf;

@@ -7,7 +7,6 @@
 #include "autograd/cpu/panel.h"
 
 namespace plangrad::autograd {
-
 namespace {
 
 using cpu::Dense;

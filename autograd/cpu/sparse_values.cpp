@@ -6,7 +6,6 @@
 #include "autograd/formulas.h"
 
 namespace plangrad::autograd {
-
 namespace {
 
 using Key = MagnitudeKey;

@@ -6,7 +6,6 @@
 #include "cuda/backend/flash_tiles.h"
 
 namespace plangrad::cuda {
-
 namespace {
 
 constexpr int tile = 16;

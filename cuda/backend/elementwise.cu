@@ -7,7 +7,6 @@
 #include "cuda/backend/map.h"
 
 namespace plangrad::cuda {
-
 namespace {
 
 struct Constant {

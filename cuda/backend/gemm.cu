@@ -8,7 +8,6 @@
 #include "cuda/backend/kernel_types.h"
 
 namespace plangrad::cuda {
-
 namespace {
 
 /// Throws an Error that names the call, unless the call has succeeded.

@@ -7,7 +7,6 @@
 #include "cuda/backend/kernel_types.h"
 
 namespace plangrad::cuda {
-
 namespace {
 
 template <class T>

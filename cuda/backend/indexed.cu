@@ -8,7 +8,6 @@
 #include "cuda/backend/map.h"
 
 namespace plangrad::cuda {
-
 namespace {
 
 template <class Word>

@@ -7,7 +7,6 @@
 #include "cuda/backend/kernel_types.h"
 
 namespace plangrad::cuda {
-
 namespace {
 
 using Byte = std::uint8_t;

@@ -3,7 +3,6 @@
 #include "cuda/backend/map.h"
 
 namespace plangrad::cuda {
-
 namespace {
 
 // Products are added by fmaf, so that packs and single elements have the same bits: left alone, the

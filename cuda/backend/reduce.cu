@@ -6,7 +6,6 @@
 #include "cuda/backend/map.h"
 
 namespace plangrad::cuda {
-
 namespace {
 
 /// y[o,k,i] = op over r of x[o,r,i], with r in [k part, (k + 1) part).

@@ -5,7 +5,6 @@
 #include "cuda/backend/kernel_types.h"
 
 namespace plangrad::cuda {
-
 namespace {
 
 /// Does the work of for_packs for a row of any width at any address: body(c, pack) gets single

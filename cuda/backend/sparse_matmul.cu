@@ -4,7 +4,6 @@
 #include "cuda/backend/kernel_types.h"
 
 namespace plangrad::cuda {
-
 namespace {
 
 /// A SparsePattern on the device; `source` may be null.

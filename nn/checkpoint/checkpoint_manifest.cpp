@@ -8,7 +8,6 @@
 #include <regex>
 
 namespace plangrad::nn {
-
 namespace {
 
 namespace fs = std::filesystem;

@@ -11,7 +11,6 @@
 #include "nn/checkpoint/checkpoint.h"
 
 namespace plangrad::nn {
-
 namespace {
 
 namespace fs = std::filesystem;

@@ -12,7 +12,6 @@
 #include "nn/checkpoint/file.h"
 
 namespace plangrad::nn {
-
 namespace {
 
 /// A file that is unpacked while it is read if it is compressed: zlib reads plain files, too.

@@ -6,7 +6,6 @@
 #include <optional>
 
 namespace plangrad::nn {
-
 namespace {
 
 /// A convolution without bias, then batch norm. Padding keeps the size if the stride is 1. In

@@ -15,7 +15,6 @@
 #include <pcre2.h>
 
 namespace plangrad::nn {
-
 namespace {
 
 struct Free {

@@ -10,7 +10,6 @@
 #include "parallel/plan/plan.h"
 
 namespace plangrad::parallel {
-
 namespace {
 
 template <class T>
