@@ -40,8 +40,6 @@ Tensor workspace(Shape shape, DType dtype, const DevicePtr& device) {
   return empty(std::move(shape), dtype, device, Category::workspace);
 }
 
-Tensor empty_like(const Tensor& x) { return empty(x.shape(), x.dtype(), x.device()); }
-
 Tensor full(Shape shape, double value, DType dtype, const DevicePtr& device) {
   Tensor x = empty(std::move(shape), dtype, device);
   x.backend().fill(value, x);

@@ -60,7 +60,7 @@ Tensor empty(Shape shape, DType dtype, const DevicePtr& device);
 Tensor empty(Shape shape, DType dtype, const DevicePtr& device, Category category);
 /// Makes a tensor for use within one operation, charged to Category::workspace.
 Tensor workspace(Shape shape, DType dtype, const DevicePtr& device);
-Tensor empty_like(const Tensor& x);
+inline Tensor empty_like(const Tensor& x) { return empty(x.shape(), x.dtype(), x.device()); }
 Tensor zeros(Shape shape, DType dtype, const DevicePtr& device);
 Tensor full(Shape shape, double value, DType dtype, const DevicePtr& device);
 

@@ -67,7 +67,7 @@ std::vector<double> idle_of_ranks(const Timeline& timeline);
 /// The width of a label in a cell, in pixels, from its size and its number of characters.
 double label_width(double font_size, std::size_t characters);
 /// The approximate width of a figure's text, in pixels.
-double text_width(const std::string& text);
+inline double text_width(const std::string& text) { return 6.1 * static_cast<double>(text.size()); }
 
 // ---- colours and legends (timeline_legend.cpp) ----
 

@@ -161,6 +161,4 @@ Legend legend(const Timeline& timeline, double width, const FigureOptions& shown
   return out.result();
 }
 
-double text_width(const std::string& text) { return 6.1 * static_cast<double>(text.size()); }
-
 }  // namespace plangrad::parallel

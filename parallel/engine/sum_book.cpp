@@ -67,8 +67,6 @@ void SumBook::fold(const Instruction& x) {
   changing_[made] = {finished.by, finished.bytes};
 }
 
-void SumBook::send(const Instruction& x) { mailbox_.send(x, to_send(x)); }
-
 /// The sum to send, arrived or own. It leaves this rank, unless the row still steps with it.
 Arriving SumBook::to_send(const Instruction& x) {
   const Made made = run_.sum_of(x);

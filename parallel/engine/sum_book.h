@@ -21,7 +21,7 @@ class SumBook {
   void reduce(const Instruction& x);
   /// Adds a sum that arrives to this rank's own, once the other lane has no other work on that.
   void fold(const Instruction& x);
-  void send(const Instruction& x);
+  void send(const Instruction& x) { mailbox_.send(x, to_send(x)); }
   void receive(const Instruction& x);
   /// Frees all of a reduced sum but this rank's shard.
   void drop(const Instruction& x);

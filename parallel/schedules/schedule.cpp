@@ -144,8 +144,6 @@ void check_passes(const Plan& plan) {
 
 }  // namespace
 
-int pipeline_ranks(const Layout& layout) { return layout.width * layout.depth(); }
-
 Layout with_defaults(const Schedule& schedule, Layout layout) {
   if (layout.chunks == 0) layout.chunks = schedule.chunks > 0 ? schedule.chunks : layout.stages;
   if (!layout.placement) layout.placement = schedule.placement;

@@ -56,7 +56,7 @@ using SpecField = Field<PlanSpec>;  // plan_spec.h
 extern const SpecField chunks_field, placement_field, in_flight_field;
 
 /// Ranks of a pipeline: the depth of each replica.
-int pipeline_ranks(const Layout& layout);
+inline int pipeline_ranks(const Layout& layout) { return layout.width * layout.depth(); }
 
 /// A schedule: its name, its plan, and how it behaves. Code that depends on its behaviour reads it
 /// here, and never compares names.

@@ -194,8 +194,6 @@ FinishFiles::Answer SessionRank::carry_out(const FinishFiles&) {
   return writer_.finish();
 }
 
-void SessionRank::form_changed() { begun_ ? peaks_.cut() : void(cuts_peaks_ = true); }
-
 std::string SessionRank::lacks(int updates) const {
   for (const auto& observer : observers_)
     if (std::string why = observer->lacks(updates); !why.empty()) return why;

@@ -115,7 +115,7 @@ class SessionRank {
   /// like(), while others wait; not when the session has failed, as messages may be in flight.
   Plan plan_at_work();
   /// Notes that the state has another form now: codecs and peaks of memory begin anew.
-  void form_changed();
+  void form_changed() { begun_ ? peaks_.cut() : void(cuts_peaks_ = true); }
   /// Why some observer could not go on from this update, in the midst of a plan; empty: all could.
   std::string lacks(int updates) const;
 

@@ -26,8 +26,6 @@ void check(const Topology& topology) {
   }
 }
 
-Traffic::Traffic(Topology topology) : topology_(std::move(topology)) { check(topology_); }
-
 /// The flow of a pair, whose links are found once.
 Traffic::Flow& Traffic::flow_of(const Pair& pair) {
   const auto [found, is_new] = flows_.try_emplace(pair, Flow{pair});

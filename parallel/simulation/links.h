@@ -91,7 +91,7 @@ class Traffic {
   };
 
   /// throws: Error as check() does
-  explicit Traffic(Topology topology);
+  explicit Traffic(Topology topology) : topology_(std::move(topology)) { check(topology_); }
 
   /// A message leaves at `now`, which is not before what other calls were told.
   /// number: the caller's name for it

@@ -15,7 +15,8 @@ bool ascending_below(const std::vector<int>& numbers, int end) {
          (numbers.empty() || (numbers.front() >= 0 && numbers.back() < end));
 }
 
-void check_header(const Plan& plan) {
+/// Checks how many ranks, stages, steps and microbatches a plan has.
+void check_counts(const Plan& plan) {
   constexpr std::int64_t most = most_microbatches;
   require(plan.ranks() >= 1, "a plan has at least one rank");
   require(plan.stages >= 1, "a plan has at least one stage, not ", plan.stages);
@@ -27,6 +28,9 @@ void check_header(const Plan& plan) {
   std::int64_t forwards = std::max(plan.steps, 1) * std::int64_t{plan.per_step} * plan.stages;
   require(forwards <= cells, "it asks for ", forwards, " forwards; the rows have ", cells,
           " instructions in all");
+}
+
+void check_header(const Plan& plan) {
   require(plan.sharded >= 0 && plan.sharded <= 3, "sharded is 0 to 3, not ", plan.sharded);
   require(plan.tied.empty() || plan.tied.size() > 1, "at least two stages are tied");
   require(ascending_below(plan.tied, plan.stages), "tied stages ascend and exist");
@@ -156,6 +160,7 @@ void check_driven_row(const Plan& plan, int rank) {
 }  // namespace
 
 void check_shape(const Plan& plan) {
+  check_counts(plan);
   check_header(plan);
   for_each_cell(plan, [&](int rank, int index, const Instruction&) {
     const Place at{plan, rank, index};

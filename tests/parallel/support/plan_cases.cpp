@@ -58,16 +58,16 @@ std::vector<PlanCase> good_plans() {
       {"zero_1_clip", parse(plan_text("zero_1_clip")), synchronous(2)},
       {"interleaved", parse(plan_text("interleaved")), synchronous(2)},
       {"zero_bubble", parse(plan_text("zero_bubble")), synchronous(3)}};
-  const Layout tied{.stages = 3,
-                    .width = 2,
-                    .microbatches = 2,
-                    .steps = 3,
-                    .first = 2,
-                    .recompute = true,
-                    .clip = true,
-                    .tied = true};
-  cases.push_back({"2bw, all options", make_plan("2bw", tied), delayed(4)});
-  cases.push_back({"gpipe, all options", make_plan("gpipe", tied), synchronous(4)});
+  const Layout all_options{.stages = 3,
+                           .width = 2,
+                           .microbatches = 2,
+                           .steps = 3,
+                           .first = 2,
+                           .recompute = true,
+                           .clip = true,
+                           .tied = true};
+  cases.push_back({"2bw, all options", make_plan("2bw", all_options), delayed(4)});
+  cases.push_back({"gpipe, all options", make_plan("gpipe", all_options), synchronous(4)});
   const Layout deep{.stages = 4, .width = 1, .microbatches = 3, .steps = 2, .first = 1};
   cases.push_back({"1f1b", make_plan("1f1b", deep), synchronous(3)});
   const Layout stashing{
@@ -82,15 +82,8 @@ std::vector<PlanCase> good_plans() {
   const Layout stashless{.stages = 4, .microbatches = 1, .steps = 8};
   cases.push_back(
       {"paci, m = 1", make_plan("paci", stashless), drifting(stashless), synchronous(1)});
-  const Layout drift{.stages = 3,
-                     .width = 2,
-                     .microbatches = 2,
-                     .steps = 3,
-                     .first = 2,
-                     .recompute = true,
-                     .clip = true,
-                     .tied = true};
-  cases.push_back({"paci, all options", make_plan("paci", drift), drifting(drift), synchronous(4)});
+  cases.push_back(
+      {"paci, all options", make_plan("paci", all_options), drifting(all_options), synchronous(4)});
   const Layout sharded{.stages = 2, .width = 3, .microbatches = 2, .steps = 2, .zero = 2};
   cases.push_back({"data, zero 2", make_plan("data", sharded), synchronous(6)});
   const Layout folded{.stages = 4, .microbatches = 3, .steps = 2, .clip = true};
