@@ -8,6 +8,7 @@
 #include "nn/checkpoint/file.h"
 #include "parallel/session/agreement.h"
 #include "parallel/session/session.h"
+#include "tests/examples/plan_program.h"
 #include "tests/examples/runs.h"
 #include "tests/folders.h"
 #include "tests/sanitized.h"

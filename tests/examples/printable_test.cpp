@@ -2,6 +2,7 @@
 #include "examples/programs/program.h"
 
 #include "nn/checkpoint/file.h"
+#include "tests/examples/plan_program.h"
 #include "tests/examples/runs.h"
 #include "tests/manifests.h"
 

@@ -8,7 +8,6 @@
 using namespace plangrad;
 using namespace plangrad::examples;
 using namespace plangrad::tests;
-using namespace plangrad::parallel;
 using nlohmann::json;
 
 namespace {
