@@ -12,7 +12,6 @@
 
 #include "examples/programs/program.h"
 #include "nn/checkpoint/checkpoint.h"
-#include "nn/checkpoint/file.h"
 #include "parallel/observers/metric_files.h"
 
 namespace plangrad::examples {

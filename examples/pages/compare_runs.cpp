@@ -3,6 +3,8 @@
 // Chapter 06.
 #include "examples/pages/compare_runs.h"
 
+#include <nlohmann/json.hpp>
+
 #include "autograd/error.h"
 #include "examples/pages/metrics_table.h"
 #include "parallel/observers/metric_files.h"

@@ -12,7 +12,6 @@
 #include "autograd/error.h"
 #include "examples/pages/report_window.h"
 #include "parallel/drawing/figure.h"
-#include "parallel/simulation/breakdown.h"
 #include "parallel/simulation/time_steps.h"
 
 namespace plangrad::examples {

@@ -4,7 +4,7 @@
 // (simulation/breakdown.h). Chapter 06.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 

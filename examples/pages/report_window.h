@@ -2,7 +2,7 @@
 // Not here: the facts behind them (parallel/observers/recording.h). Chapter 06.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <vector>
 
 #include "parallel/observers/recording.h"

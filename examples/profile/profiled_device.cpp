@@ -4,7 +4,6 @@
 // Chapter 03.
 #include "examples/profile/profiled_device.h"
 
-#include <algorithm>
 #include <functional>
 
 #include "examples/profile/profiled_backend.h"

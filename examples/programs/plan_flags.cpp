@@ -7,7 +7,6 @@
 #include <iostream>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <vector>
 
 #include "examples/programs/plan_machine.h"
 #include "examples/programs/program.h"

@@ -3,7 +3,7 @@
 // Not here: list scheduler and search (parallel/planner). Chapter 06.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "examples/programs/program.h"

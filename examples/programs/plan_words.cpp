@@ -7,9 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <optional>
-#include <vector>
 
 #include "examples/pages/plan_facts.h"
 #include "examples/programs/program.h"

@@ -9,7 +9,6 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "autograd/error.h"
 #include "autograd/version.h"
 #include "nn/text/vocabulary.h"
 #include "parallel/codecs/codec.h"

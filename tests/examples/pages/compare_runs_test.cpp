@@ -1,6 +1,8 @@
 // Runs side by side: what differs between them, and folders that are none.
 #include "examples/pages/compare_runs.h"
 
+#include <nlohmann/json.hpp>
+
 #include "nn/checkpoint/file.h"
 #include "tests/catch.h"
 #include "tests/temporary_folder.h"
