@@ -2,15 +2,12 @@
 // form and layout goes on with, and that are read dense.
 #include <filesystem>
 #include <mutex>
-#include <nlohmann/json.hpp>
 
-#include "autograd/cpu/cpu_backend.h"
-#include "parallel/session/saving.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
+#include "tests/parallel/support/small_session.h"
 #include "tests/sanitized.h"
 #include "tests/sparse/pruned_runs.h"
-#include "tests/temporary_folder.h"
 
 using namespace plangrad::tests;
 
@@ -74,22 +71,8 @@ std::vector<std::vector<double>> train(const Way& way, DType dtype, int first, c
   Layout layout{.stages = way.stages, .width = ranks, .steps = 2, .first = first};
   layout.tied = way.stages > 1;
   layout.zero = way.zero;
-  const VerifiedPlan plan = verify(make_plan("data", layout));
-  std::mutex mutex;
-  std::vector<CheckpointFile> files;
   SmallBatches batches(coded_gpt(true));
-  run_ranks(ranks, [&](Transport& transport) {
-    set_compute_threads(1);
-    Engine engine(training, transport, cpu_device(), {.timeout = 20});
-    engine.prepare(plan.plan());
-    if (!from.empty()) read_state(Checkpoint(from), engine);
-    engine.run(plan, batches);
-    std::vector<CheckpointFile> own;
-    write_state(engine, plan.plan(), write_at_once(to, first + 2, own));
-    std::lock_guard lock(mutex);
-    files.insert(files.end(), own.begin(), own.end());
-  });
-  commit_checkpoint(to, first + 2, nlohmann::json::object(), files);
+  run_and_save(training, make_plan("data", layout), batches, from, to);
   const Checkpoint checkpoint(to);
   const Tensor values = empty({training.whole.numel()}, dtype, cpu_device());
   const Tensor state = empty(values.shape(), gradient_dtype(dtype), values.device());

@@ -1,17 +1,12 @@
 // Sharded state where it meets the rest: checkpoints, evaluations, stages smaller than the group.
 // Not here: training and its costs (sharding_test.cpp, sharding_costs_test.cpp).
 #include <filesystem>
-#include <mutex>
-#include <nlohmann/json.hpp>
 
-#include "autograd/cpu/cpu_backend.h"
 #include "autograd/ops.h"
-#include "parallel/session/saving.h"
-#include "parallel/transports/launch.h"
 #include "tests/catch.h"
 #include "tests/parallel/support/sharded_run.h"
+#include "tests/parallel/support/small_session.h"
 #include "tests/sanitized.h"
-#include "tests/temporary_folder.h"
 
 using namespace plangrad::tests;
 
@@ -30,23 +25,10 @@ using Weights = std::vector<std::vector<double>>;  // by stage
 /// Trains two steps from a checkpoint, if `from` names one, and saves another.
 Weights train(const Training& training, int zero, int ranks, int first, const fs::path& from,
               const fs::path& to) {
-  const VerifiedPlan plan = verify(plan_of(zero, ranks, training.stages(), first));
-  std::mutex mutex;
-  std::vector<CheckpointFile> files;
   SmallBatches batches(odd_gpt());
-  run_ranks(ranks, [&](Transport& transport) {
-    set_compute_threads(1);
-    Engine engine(training, transport, cpu_device(), {AllReduce::scatter_reduce, 20});
-    engine.prepare(plan.plan());
-    if (!from.empty()) read_state(Checkpoint(from), engine);
-    engine.run(plan, batches);
-    std::vector<CheckpointFile> own;
-    write_state(engine, plan.plan(), write_at_once(to, first + 2, own));
-    std::lock_guard lock(mutex);
-    files.insert(files.end(), own.begin(), own.end());
-  });
-  CHECK(static_cast<int>(files.size()) == 2 * training.stages());
-  commit_checkpoint(to, first + 2, nlohmann::json::object(), files);
+  const Plan plan = plan_of(zero, ranks, training.stages(), first);
+  const std::size_t files = run_and_save(training, plan, batches, from, to);
+  CHECK(static_cast<int>(files) == 2 * training.stages());
   Weights result;
   Checkpoint checkpoint(to);
   for (int stage = 0; stage < training.stages(); ++stage) {

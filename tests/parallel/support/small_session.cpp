@@ -1,10 +1,14 @@
 #include "tests/parallel/support/small_session.h"
 
+#include <mutex>
+#include <nlohmann/json.hpp>
+
 #include "autograd/cpu/cpu_backend.h"
 #include "nn/checkpoint/file.h"
 #include "parallel/observers/bit_choice.h"
 #include "parallel/observers/run_record.h"
 #include "parallel/observers/validation.h"
+#include "parallel/session/saving.h"
 #include "parallel/transports/launch.h"
 
 namespace plangrad::tests {
@@ -65,6 +69,27 @@ void run_sessions(const Training& training, const RunFolder& folder, int ranks,
     run_session(training, transport, device(), data, settings);
     afterwards(transport.rank());
   });
+}
+
+std::size_t run_and_save(const Training& training, const Plan& plan, Batches& batches,
+                         const std::filesystem::path& from, const std::filesystem::path& to) {
+  const VerifiedPlan verified = verify(plan);
+  const int step = plan.first + plan.steps;
+  std::mutex mutex;
+  std::vector<CheckpointFile> files;
+  run_ranks(plan.ranks(), [&](Transport& transport) {
+    set_compute_threads(1);
+    Engine engine(training, transport, cpu_device(), {.timeout = 20});
+    engine.prepare(plan);
+    if (!from.empty()) read_state(Checkpoint(from), engine);
+    engine.run(verified, batches);
+    std::vector<CheckpointFile> own;
+    write_state(engine, plan, write_at_once(to, step, own));
+    std::lock_guard lock(mutex);
+    files.insert(files.end(), own.begin(), own.end());
+  });
+  commit_checkpoint(to, step, nlohmann::json::object(), files);
+  return files.size();
 }
 
 }  // namespace plangrad::tests

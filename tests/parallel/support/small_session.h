@@ -1,4 +1,5 @@
-// What tests of sessions share: a folder, data, plans that a test watches or spoils, settings.
+// What tests of sessions share: a folder, data, plans that a test watches or spoils, settings,
+// sessions on threads, and what a session does between two checkpoints without it.
 // Not here: the model and its microbatches (support/small_run.h).
 #pragma once
 
@@ -68,5 +69,10 @@ void run_sessions(
     const std::function<void(int rank, SessionSettings&)>& change,
     const std::function<void(int rank)>& afterwards = [](int) {},
     const std::function<DevicePtr()>& device = cpu_device);
+
+/// Runs a plan without a session, on from the checkpoint `from` if this names one, and saves the
+/// checkpoint `to`; returns how many files the ranks wrote for it.
+std::size_t run_and_save(const Training& training, const Plan& plan, Batches& batches,
+                         const std::filesystem::path& from, const std::filesystem::path& to);
 
 }  // namespace plangrad::tests
