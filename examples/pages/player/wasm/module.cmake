@@ -24,10 +24,9 @@ if(PLAYER)
                  ${module_code})
     file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
     if(folder STREQUAL "parallel/codecs")  # kinds of codecs, not what encodes
-      list(FILTER sources INCLUDE REGEX
-           "/(bit_choice|low_rank|plain|power_sgd|quantize|register|sparse|streaming_pca)\\.cpp$")
+      list(FILTER sources EXCLUDE REGEX "/message_codec\\.cpp$")
     elseif(folder STREQUAL "parallel/collectives")  # lists, not what runs them
-      list(FILTER sources INCLUDE REGEX "/collective\\.cpp$")
+      list(FILTER sources EXCLUDE REGEX "/collective_run\\.cpp$")
     elseif(folder STREQUAL "parallel/drawing")
       list(FILTER sources INCLUDE REGEX "/(figure|palette)\\.cpp$")
     elseif(folder STREQUAL module_code)
