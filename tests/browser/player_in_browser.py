@@ -110,6 +110,21 @@ def check_holds(checks, page):
         checks.check("at 7.5 forwards" in said and held in said, "%r lacks %r" % (said, held))
 
 
+def check_memory(checks, page):
+    """The module says of memory what the page holds of its own plan, in each unit."""
+    peaks = []
+    for request in "page.plans[0].request", "{...page.plans[0].request, title: 'asked'}":
+        page.evaluate("ask(%s)" % request)
+        for choice in "['versions', 8]", "['gpt3-xl', 1]", "['gpt3-xl', 32]":
+            page.evaluate("{const [unit, many] = byId('memory-choice').children;"
+                          "[unit.value, many.value] = %s; unit.onchange();}" % choice)
+            page.wait_until("memory.unit in state.answer.memory")
+            peaks.append(page.evaluate("memory.peaks"))
+    checks.equal("peaks of memory", peaks[3:], peaks[:3])
+    checks.equal("peaks in versions", peaks[0], [2, 2, 2, 2])
+    checks.check(peaks[1] < peaks[2], "32 sequences need no more than 1: %r" % peaks[1])
+
+
 def check_numbers(checks, page):
     """The page's numbers of operations are the library's, and it shows each kind of holding."""
     names = page.evaluate("[FORWARD, BACKWARD, UPDATE, DROP, SEND, RECEIVE, REDUCE, FOLD, NORM, "
@@ -266,6 +281,7 @@ def main():
         check_cursor(page)
         check_moved(checks, page)
         if has_module:
+            check_memory(checks, page)
             check_holds(checks, page)
             check_numbers(checks, page)
             check_sliders(checks, page)

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "examples/pages/player/player_facts.h"
+#include "examples/pages/player/request.h"
 #include "nn/checkpoint/file.h"
 #include "parallel/schedules/schedule.h"
 #include "tests/parallel/support/mutator.h"
@@ -29,6 +30,7 @@ class Requests {
   Json next() {
     Json request = draw(5) > 0 ? Json{{"plan", plan_text()}} : schedule();
     if (draw(3) > 0) request["costs"] = costs();
+    if (draw(3) == 0) request["models"] = {models_[draw(static_cast<int>(models_.size()))]};
     if (draw(6) == 0) request["slow_rank"] = draw(4), request["slow_factor"] = 0.25 * (1 + draw(9));
     return request;
   }
@@ -75,6 +77,7 @@ class Requests {
   }
 
   std::vector<Plan> good_;
+  const std::vector<ShownModel> models_ = shown_models();
   std::mt19937 random_{18};
 };
 

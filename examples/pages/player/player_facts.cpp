@@ -53,7 +53,8 @@ std::vector<int> cells_as_written(const Plan& plan, const Plan& ran) {
 }
 
 /// A plan that the verifier accepts: all of its facts.
-void add_verified(const VerifiedPlan& verified, const Costs& costs, Json& out) {
+void add_verified(const VerifiedPlan& verified, const Costs& costs,
+                  const std::vector<ShownModel>& models, Json& out) {
   const Plan& plan = verified.plan();
   Scene scene;
   scene.ran = in_order(plan.is_endless() ? unrolled(plan, 2) : plan, costs);
@@ -72,7 +73,7 @@ void add_verified(const VerifiedPlan& verified, const Costs& costs, Json& out) {
     if (fact.about)
       out["table"].push_back(
           {fact.name, fact.about, fact.place, units[static_cast<int>(fact.unit)]});
-  add_scene(scene, out);
+  add_scene(scene, models, out);
 }
 
 /// The plan without what follows cells that have no meaning; those of a header can't be left out.
@@ -92,7 +93,8 @@ bool cut_to_meaning(Plan& plan, int& rank, int& index) {
 }
 
 /// A plan that breaks a rule: its picture up to the fault.
-void add_broken(const Plan& written, const Costs& costs, const PlanError& error, Json& out) {
+void add_broken(const Plan& written, const Costs& costs, const PlanError& error,
+                const std::vector<ShownModel>& models, Json& out) {
   Plan plan = written.is_endless() ? unrolled(written, 2) : written;
   plan.in_flight = 0;
   int rank = error.rank, index = unrolled_cell(written, error.rank, error.index);
@@ -107,7 +109,7 @@ void add_broken(const Plan& written, const Costs& costs, const PlanError& error,
   for (const Record& record : scene.timeline.records)
     scene.written.push_back(written_cell(written, record.rank, record.cell));
   out["stopped"] = partial.stopped;
-  add_scene(scene, out);
+  add_scene(scene, models, out);
 }
 
 void add_facts(const Plan& plan, const PlayerRequest& request, Json& out) {
@@ -115,13 +117,13 @@ void add_facts(const Plan& plan, const PlayerRequest& request, Json& out) {
   out["places"] = places_json(out["text"], plan);
   out["header"] = header_json(plan);
   try {
-    add_verified(verify(plan), costs, out);
+    add_verified(verify(plan), costs, request.models, out);
   } catch (const PlanError& error) {
     out["facts"] = nullptr;
     out["error"] = to_json(error);
     out["error"]["place"] = place_of(out["text"], error.rank, error.index);
     try {
-      add_broken(plan, costs, error, out);
+      add_broken(plan, costs, error, request.models, out);
     } catch (const autograd::Error&) {
       // Nothing of it can be drawn; the sentence is the answer.
     }
@@ -158,7 +160,6 @@ Json answer_json(const std::string& text) {
   const char* rule = "request";
   try {
     const Json json = Json::parse(text);
-    if (json.is_object() && json.contains("list")) return {{"schedules", list_of_schedules()}};
     const PlayerRequest request = read_request(json);
     rule = request.schedule.empty() ? "text" : "schedule";
     if (request.schedule.empty()) out["text"] = request.text;

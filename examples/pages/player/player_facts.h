@@ -13,8 +13,8 @@
 
 namespace plangrad::examples {
 
-/// Answers {"list": true} with {"schedules": [...]}, and any other request (request.h) with an
-/// object. `pack` makes its columns (columns.h); cells and records are counted over all ranks.
+/// Answers a request (request.h) with an object. `pack` makes its columns (columns.h); cells and
+/// records are counted over all ranks.
 ///   title, schedule, idea, paper, note, formula {letters, numbers, where, value}
 ///   text         the plan's text: as given, or printed
 ///   places       for each written cell its place in the text: line by rank; row_begin by rank;
@@ -28,9 +28,9 @@ namespace plangrad::examples {
 ///                version, peer, start, end, cause (the record that it waited for last, or -1),
 ///                other (a message's other end, or -1), again (1: computed again), bytes
 ///   held         columns: rank, hold, what, stage, number, start, end
-///   memory       size: a column with a number for each holding; units, by the unit's name: sizes,
-///                by that number [kind of memory, amount, and more for each sequence of a
-///                microbatch], and optimizer, the amount of its state by rank. Kinds: holdings.h
+///   memory       by unit, or name of a model: moments and level, by rank two columns: from when on
+///                the rank has which level; bytes, by sequences of a microbatch and kind of memory
+///                (player_parts.h) a column with what each level has; peaks, by sequences and rank
 ///   table        the facts to show: lists of name, about, place in facts, unit
 ///   idle         the bubble's share of each rank
 ///   peaks        by kind of holding, the most that each rank has at once

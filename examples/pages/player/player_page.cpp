@@ -14,6 +14,7 @@
 #include "examples/pages/player/wasm/module.h"
 #include "parallel/drawing/figure.h"
 #include "parallel/plan/operations.h"
+#include "parallel/planner/layer_costs.h"
 #include "parallel/simulation/machine.h"
 
 namespace plangrad::examples {
@@ -39,27 +40,53 @@ nlohmann::json list_of_machines() {
   return all;
 }
 
-/// Names of the models whose bytes answers have.
-nlohmann::json list_of_models() {
-  nlohmann::json all = nlohmann::json::array();
-  for (const ShownModel& model : shown_models()) all.push_back(model.name);
-  return all;
-}
-
 std::string script(const std::string& text) { return "<script>\n" + text + "</script>\n"; }
 
 }  // namespace
 
+std::vector<ShownModel> shown_models() {
+  std::vector<ShownModel> all;
+  for (const std::string& name : planned_models()) {
+    const PlannedModel model = planned_model(name);
+    if (model.program != "train_gpt") continue;
+    const int blocks = static_cast<int>(model.layers.size()) - 2, head = blocks + 1;
+    const auto layers = [&](int sequences) {  // each a stage; after the head, the table of words
+      return model_costs(model, blocks + 2, {.dtype = DType::bf16, .examples = sequences}).stages;
+    };
+    const std::vector<StageCosts> one = layers(1), two = layers(2);
+    const double output = one[1].bytes.output;
+    const auto elements = [&](int layer) { return 1.0 * one[layer].bytes.elements; };
+    const auto kept = [&](int layer) {  // without the loss, which is one for all sequences
+      return 1.0 * (two[layer].bytes.kept - one[layer].bytes.kept);
+    };
+    all.push_back({name,
+                   blocks,
+                   {elements(0), elements(head + 1), elements(1), elements(head)},
+                   {1.0 * size_of(DType::bf16), 1.0 * size_of(gradient_dtype(DType::bf16)),
+                    1.0 * one[1].bytes.optimizer / one[1].bytes.elements},
+                   {kept(0), kept(1) - output, kept(head) - output},
+                   output});
+  }
+  return all;
+}
+
 std::string player_page(const std::vector<PlayerPlan>& plans) {
   PG_CHECK(!plans.empty(), "player: a page needs a plan to show");
-  std::string data = "{\"plans\":[";
-  for (const PlayerPlan& plan : plans)
-    data += fmt::format("{}{{\"request\":{},\"answer\":{},\"path\":{}}}",
-                        &plan == plans.data() ? "" : ",", plan.request, plan.answer, plan.path);
-  data +=
-      "],\"schedules\":" + list_of_schedules().dump() + ",\"fields\":" + list_of_fields().dump() +
-      ",\"operations\":" + examples_of_operations().dump() +
-      ",\"machines\":" + list_of_machines().dump() + ",\"models\":" + list_of_models().dump() + "}";
+  const nlohmann::json models = shown_models();
+  std::string data;
+  for (const PlayerPlan& plan : plans) {
+    nlohmann::json asked = nlohmann::json::parse(plan.request);
+    asked["models"] = models;
+    data += fmt::format("{}{{\"request\":{},\"answer\":{},\"path\":{}}}", data.empty() ? "" : ",",
+                        plan.request, answer(asked.dump()), plan.path);
+  }
+  const nlohmann::json rest{{"schedules", list_of_schedules()},
+                            {"fields", list_of_fields()},
+                            {"operations", examples_of_operations()},
+                            {"machines", list_of_machines()},
+                            {"models", models},
+                            {"sequences", shown_sequences}};
+  data = "{\"plans\":[" + data + "]," + rest.dump().substr(1);
   std::string page = page_head("plangrad: plan player", palette_css() + player_style,
                                " 'wasm-unsafe-eval'; worker-src blob:") +
                      "<body>\n<link rel=\"icon\" href=\"data:,\">\n" + player_body +
@@ -70,8 +97,6 @@ std::string player_page(const std::vector<PlayerPlan>& plans) {
   return page + "</body></html>\n";
 }
 
-std::string plan_page(const std::string& request) {
-  return player_page({{request, answer(request)}});
-}
+std::string plan_page(const std::string& request) { return player_page({{request}}); }
 
 }  // namespace plangrad::examples

@@ -9,16 +9,16 @@
 
 namespace plangrad::examples {
 
-/// A plan in a page: what was asked (request.h) and answered, both JSON.
+/// A plan in a page, which is answered there.
 struct PlayerPlan {
-  std::string request, answer;
-  bool path = false;  ///< marks the critical path at first
+  std::string request;  ///< JSON (request.h)
+  bool path = false;    ///< marks the critical path at first
 };
 
 /// The page, which begins with the first plan and offers the others.
 /// throws: Error if there is no plan
 std::string player_page(const std::vector<PlayerPlan> &plans);
-/// The page of one plan, whose request (request.h) is answered here.
+/// The page of one plan.
 std::string plan_page(const std::string &request);
 
 /// The script of a timeline on a canvas for any page: timelineData, Clock and Timeline, explained

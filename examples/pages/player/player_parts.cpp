@@ -106,7 +106,7 @@ std::vector<std::size_t> sharers(const Plan& plan) {
 
 }  // namespace
 
-void add_scene(const Scene& scene, Json& out) {
+void add_scene(const Scene& scene, const std::vector<ShownModel>& models, Json& out) {
   const std::vector<Holding> held = holdings(scene.ran, scene.timeline);
   Json names = Json::array(), idle = Json::array(), peaks = Json::object();
   for (int hold = 0; hold < hold_kinds; ++hold) {
@@ -120,7 +120,7 @@ void add_scene(const Scene& scene, Json& out) {
   out["holds"] = names;
   out["records"] = records_json(scene);
   out["held"] = held_json(held);
-  out["memory"] = memory_json(scene.ran, held);
+  out["memory"] = memory_json(scene.ran, held, models);
   for (double busy : busy_shares(scene.timeline)) idle.push_back(std::max(0.0, 1 - busy));
   out["idle"] = idle;
   out["peaks"] = peaks;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "examples/pages/player/request.h"
 #include "parallel/simulation/holdings.h"
 #include "parallel/simulation/variants.h"
 
@@ -21,34 +22,20 @@ struct Scene {
   std::vector<int> causes = {};   ///< by record: the record that it waited for last; -1: none
 };
 
-/// Adds seconds, bars, names, records, held, idle and peaks.
-void add_scene(const Scene& scene, nlohmann::json& out);
+/// Adds seconds, bars, names, records, held, memory, idle and peaks.
+void add_scene(const Scene& scene, const std::vector<ShownModel>& models, nlohmann::json& out);
 
 nlohmann::json header_json(const Plan& plan);
 
-/// A GPT whose bytes the panel of memory shows, by formulas that a test compares with the planner's
-/// (parallel/planner): a page that answers by itself has no room for models and their kernels.
-struct ShownModel {
-  const char* name;  ///< of the planner's model
-  int blocks;
-  struct {
-    double embedding;  ///< without the table of words
-    double table;      ///< which the embedding and the head have each, or share (tied)
-    double block, head;
-  } elements;
-  struct {
-    double embedding, block, head;
-  } kept;         ///< bytes of a sequence, from its forward to its backward, without the loss
-  double output;  ///< bytes of what a layer passes on, of a sequence
-};
-const std::vector<ShownModel>& shown_models();
-/// Bytes of a plan's stages, each of about as many blocks, with this many sequences in a
-/// microbatch. In bf16, elements have 2 bytes, their sums 4, and the optimizer's state 12: a copy
-/// in f32 and two moments.
+/// Bytes of a plan's stages, each of about as many blocks, with sequences in a microbatch.
 Sizes sizes_of(const ShownModel& model, const Plan& plan, double sequences);
 
-/// Sizes of holdings, see answer().
-nlohmann::json memory_json(const Plan& plan, const std::vector<Holding>& held);
+/// Sequences of a microbatch that a reader chooses among; counts do not depend on them.
+inline constexpr std::array shown_sequences = {1, 2, 4, 8, 16, 32};
+constexpr int drawn_kinds = 5;  ///< kinds of memory (holdings.h) before workspace
+/// Memory over time in activations, versions, and bytes of each of these models, see answer().
+nlohmann::json memory_json(const Plan& plan, const std::vector<Holding>& held,
+                           const std::vector<ShownModel>& models);
 
 /// The places of a plan's cells in the text that it was read from.
 nlohmann::json places_json(const std::string& text, const Plan& plan);

@@ -48,6 +48,7 @@ const Field<Object>& named(const std::string& key, const char* whose,
 void take(const std::string& key, const Json& value, PlayerRequest& request) {
   for (const Field<PlayerRequest>& field : fields)
     if (key == field.name) return take(key, value, field, request);
+  if (key == "models") return static_cast<void>(value.get_to(request.models));
   if (key == "costs") {
     PG_CHECK(value.is_object(), "costs: expected an object, got ", value.dump());
     for (const auto& [name, cost] : value.items())

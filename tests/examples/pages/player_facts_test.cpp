@@ -9,6 +9,7 @@
 #include "examples/pages/plan_facts.h"
 #include "examples/pages/player/columns.h"
 #include "examples/pages/player/ideas.h"
+#include "examples/pages/player/request.h"
 #include "parallel/simulation/breakdown.h"
 #include "tests/catch.h"
 
@@ -92,6 +93,11 @@ TEST_CASE("player: a small answer, in full") {
   // The second backward of rank 0 waits for its gradient, the message 0g1<1 of record 5.
   CHECK(unpack(records["cause"])[7] == 5);
   CHECK(unpack(records["other"])[5] == 16);
+  const Json& memory = got["memory"]["activations"];
+  CHECK(memory["peaks"] == Json({{2, 1}}));
+  CHECK(unpack(memory["moments"][0]) == std::vector<double>{0, 1, 4, 6});
+  CHECK(unpack(memory["level"][0]) == std::vector<double>{0, 1, 0, 2});
+  CHECK(unpack(memory["bytes"][3]) == std::vector<double>{1, 2, 0});  // activations of each level
   CHECK(got["places"]["line"] == Json({1, 2}));
   CHECK(unpack(got["places"]["column"])[3] == 18);
   CHECK(unpack(got["places"]["length"])[3] == 5);
@@ -271,7 +277,7 @@ TEST_CASE("player: odd requests are answered with a sentence") {
 }
 
 TEST_CASE("player: the list of schedules has their own fields") {
-  const Json all = ask({{"list", true}})["schedules"];
+  const Json all = list_of_schedules();
   CHECK(all.size() == schedules().size());
   const auto found = std::ranges::find(all, "interleaved", [](const Json& x) { return x["name"]; });
   REQUIRE(found != all.end());

@@ -6,14 +6,11 @@
 #include <set>
 
 #include "examples/pages/page_text.h"
-#include "examples/pages/player/player_facts.h"
 #include "examples/pages/report_page.h"
 #include "tests/catch.h"
 
 namespace plangrad::examples {
 namespace {
-
-PlayerPlan plan_for(const std::string& request) { return {request, answer(request)}; }
 
 /// The JSON in a page, as its scripts read it.
 nlohmann::json data_of(const std::string& page) {
@@ -24,7 +21,7 @@ nlohmann::json data_of(const std::string& page) {
 
 TEST_CASE("player page: it holds plans, answers and the list of schedules") {
   const std::string request = R"({"schedule":"2bw","stages":2,"microbatches":2,"steps":2})";
-  const std::string page = player_page({plan_for(request), plan_for(R"({"schedule":"1f1b"})")});
+  const std::string page = player_page({{request}, {R"({"schedule":"1f1b"})"}});
   const nlohmann::json data = data_of(page);
   CHECK(data["plans"].size() == 2);
   CHECK(data["plans"][0]["request"]["schedule"] == "2bw");
@@ -38,7 +35,7 @@ TEST_CASE("player page: it holds plans, answers and the list of schedules") {
 }
 
 TEST_CASE("player page: it needs no network, and all that its scripts look up is there") {
-  const std::string page = player_page({plan_for(R"({"schedule":"gpipe","stages":2})")});
+  const std::string page = player_page({{R"({"schedule":"gpipe","stages":2})"}});
   for (const char* outside : {"src=", "@import", "url(", "<link rel=\"stylesheet"})
     CHECK_THAT(page, !Contains(outside));
   const std::string opening = "byId('";
@@ -57,14 +54,14 @@ TEST_CASE("player page: it needs no network, and all that its scripts look up is
 TEST_CASE("player page: a plan's name can't end the script that holds it") {
   const std::string request = R"({"plan":"stages 1 per_step 1 steps 1\n0F0v0 0B0v0 0Sv1\n",)"
                               R"("title":"<!--<script></script>"})";
-  const std::string page = player_page({plan_for(request)});
+  const std::string page = player_page({{request}});
   CHECK_THAT(page, !Contains("<!--<script>"));
   CHECK(data_of(page)["plans"][0]["answer"]["title"] == "<!--<script></script>");
 }
 
 TEST_CASE("pages load nothing, and hold data in which no script or comment begins") {
   const std::string data = R"({"note":"<!--<script></script>"})";
-  const std::string player = player_page({plan_for(R"({"schedule":"1f1b"})")});
+  const std::string player = player_page({{R"({"schedule":"1f1b"})"}});
   for (const std::string& page : {run_page("<b>", data), comparison_page("<b>", data), player}) {
     CHECK_THAT(page,
                Contains("http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'"));

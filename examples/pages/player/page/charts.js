@@ -71,12 +71,12 @@ class Chart {
 // Colours of kinds of memory, from below: optimizer, weights, gradient sums, activations, messages.
 const memoryColors = ['optimizer', 'weights', 'gradients', 'activations', 'activations'];
 
-// Units of memory: these, and bytes of the page's models.
+// Units of memory that are no bytes of a model.
 const memoryUnits = ['activations', 'versions'];
 const isInBytes = unit => !memoryUnits.includes(unit);
 
 class Memory extends Chart {
-  constructor(host, clock) {
+  constructor(host, clock, ask) {
     super(host, clock, () => {
       const {ranks} = this.data,
             high = ranks <= 8 ? 46 :
@@ -86,42 +86,23 @@ class Memory extends Chart {
       return ranks * (high + (ranks <= 16 ? 8 : ranks <= 64 ? 2 : 0)) + 4;
     });
     this.unit = 'activations';
-    this.sequences = 8;
-    this.device = 0;  // bytes that it has
+    this.sequences = 0;  // their place among those that a reader chooses among
+    this.device = 0;     // bytes that it has
+    this.ask = ask;
   }
 
+  /** Shows an answer's levels in the chosen unit, or asks for them. */
   show(answer, data) {
-    Object.assign(
-        this, {answer, data, all: holdingsByRank(answer), sizes: unpack(answer.memory.size)});
-    this.count();
+    const found = answer.memory[this.unit];
+    if (!found) return this.ask();
+    this.data = data;
+    const at = isInBytes(this.unit) ? this.sequences : 0, kinds = memoryColors.length;
+    this.moments = found.moments.map(unpack);
+    this.level = found.level.map(unpack);
+    this.bytes = found.bytes.slice(at * kinds, (at + 1) * kinds).map(unpack);
+    this.peaks = found.peaks[at];
+    this.peak = Math.max(...this.peaks, 1e-9);
     this.paint();
-  }
-
-  /** By rank: the moments at which memory changes, and what each kind has from then on. */
-  count() {
-    const {answer, data} = this, {held, byRank} = this.all;
-    const {sizes, optimizer} = answer.memory.units[this.unit];
-    this.ranks = byRank.map((list, rank) => {
-      const changes = [];
-      for (const i of list) {
-        const [kind, fixed, each] = sizes[this.sizes[i]], amount = fixed + each * this.sequences;
-        if (amount) changes.push([held.start[i], amount, kind], [held.end[i], -amount, kind]);
-      }
-      changes.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
-      const now = memoryColors.map(() => 0), moments = [0];
-      now[0] = optimizer[rank];
-      const levels = [now.slice()];
-      for (const [seconds, more, kind] of changes) {
-        now[kind] += more;
-        if (seconds >= data.seconds) break;
-        if (moments.at(-1) !== seconds) moments.push(seconds);
-        levels[moments.length - 1] = now.slice();
-      }
-      const totals = levels.map(level => level.reduce((a, b) => a + b, 0));
-      const used = memoryColors.map((_, kind) => levels.some(level => level[kind] > 0));
-      return {moments, levels, used, peak: totals.reduce((a, b) => Math.max(a, b), 0)};
-    });
-    this.peak = this.ranks.reduce((most, rank) => Math.max(most, rank.peak), 1e-9);
   }
 
   text(amount) { return isInBytes(this.unit) ? bytesText(amount) : digits(amount); }
@@ -132,27 +113,27 @@ class Memory extends Chart {
     const top = Math.max(this.peak, limit && this.peak > limit / 3 ? limit * 1.05 : 0);
     pen.font = '12px system-ui, sans-serif';
     const step = high + gap >= 13 ? 1 : Math.ceil(13 / (high + gap));
-    this.ranks.forEach((rank, r) => {
+    this.moments.forEach((moments, r) => {
+      const level = this.level[r], peak = this.peaks[r];
       const y = r * (high + gap) + high + 2;
       pen.fillStyle = theme.get('lane');
       pen.fillRect(this.left, y - high, this.right - this.left, high);
-      const {moments, levels} = rank;
       const first = Math.max(0, firstWhere(moments.length, k => moments[k] > clock.from) - 1);
       for (let kind = memoryColors.length - 1; kind >= 0; --kind) {
-        if (!rank.used[kind]) continue;
+        if (!level.some(k => this.bytes[kind][k] > 0)) continue;
         pen.fillStyle = theme.get(memoryColors[kind]);
         pen.beginPath();
         pen.moveTo(this.left, y);
         let most = 0, drawn = this.left;
         for (let k = first; k < moments.length && moments[k] <= clock.to; ++k) {
-          let level = 0;
-          for (let j = 0; j <= kind; ++j) level += levels[k][j];
+          let now = 0;
+          for (let j = 0; j <= kind; ++j) now += this.bytes[j][level[k]];
           const x0 = Math.max(this.x(moments[k]), this.left);
-          most = Math.max(most, level);  // of the moments that share half a pixel
+          most = Math.max(most, now);  // of the moments that share half a pixel
           const x1 = Math.min(
               k + 1 < moments.length ? this.x(moments[k + 1]) : this.x(data.seconds), this.right);
           if (x1 - drawn < 0.5 && k + 1 < moments.length) continue;
-          for (const [x, amount] of [[drawn, most], [x0, most], [x0, level], [x1, level]])
+          for (const [x, amount] of [[drawn, most], [x0, most], [x0, now], [x1, now]])
             pen.lineTo(x, y - amount / top * high);
           most = 0;
           drawn = x1;
@@ -168,9 +149,9 @@ class Memory extends Chart {
       pen.textAlign = 'left';
       pen.fillStyle = theme.get('ink');
       pen.fillText((this.left > 60 ? 'rank ' : 'r') + r, 2, y - high / 2 + 4);
-      pen.fillStyle = limit && rank.peak > limit ? theme.get('fault') : theme.get('dim');
+      pen.fillStyle = limit && peak > limit ? theme.get('fault') : theme.get('dim');
       pen.fillText(
-          (this.left > 60 && !isInBytes(this.unit) ? 'most ' : '') + this.text(rank.peak),
+          (this.left > 60 && !isInBytes(this.unit) ? 'most ' : '') + this.text(peak),
           this.right + 6, y - high / 2 + 4);
     });
     this.base.setAttribute('aria-label', `Memory by rank: at most ${this.text(this.peak)}`);

@@ -7,14 +7,9 @@ function whyMemory(state) {
                              peaks = answer.peaks.activations;
   const rank = peaks.indexOf(Math.max(...peaks)),
         list = byRank[rank].filter(i => held.hold[i] === HOLD.activations);
-  let now = 0, most = [];
-  for (const i of list) {
-    const there = list.filter(j => held.start[j] <= held.start[i] && held.end[j] > held.start[i]);
-    if (there.length > most.length) {
-      most = there;
-      now = held.start[i];
-    }
-  }
+  const at = i => list.filter(j => held.start[j] <= held.start[i] && held.end[j] > held.start[i]);
+  const most = list.map(at).reduce((a, b) => b.length > a.length ? b : a, []);
+  const now = Math.max(0, ...most.map(i => held.start[i]));
   const micros = [...new Set(most.map(i => held.number[i]))].sort((a, b) => a - b);
   const first = list.reduce(
       (a, b) => held.end[b] - held.start[b] > held.end[a] - held.start[a] ? b : a, list[0]);

@@ -9,13 +9,12 @@ let pinned = null, line, lineA, turn = 0;
 let asked = null;  // the question whose answer is shown, and is given anew for another plan
 
 const holds = new Holds(byId('holds'), byId('holds-pages'), clock);
-const memory = new Memory(byId('memory'), clock);
+const memory = new Memory(byId('memory'), clock, () => askMemory());
 const traffic = new Traffic(byId('traffic'), clock);
 const hasModule = byId('module').textContent !== '';
 const planText = new PlanText(
     byId('text'), clock, hasModule ? text => ask({plan: text, costs: state.request.costs}) : null);
-const controls =
-    new Controls(byId('controls'), page, hasModule ? request => ask(request) : null);
+const controls = new Controls(byId('controls'), page, hasModule ? request => ask(request) : null);
 const quiz = new Quiz(byId('asked'), byId('quiz'), () => drawTimeline());
 
 /** Options of the timeline of an answer. */
@@ -32,9 +31,8 @@ function optionsOf(answer, data, time) {
   };
   if (error && error.rank >= 0) {
     const [row, column, length] = error.index >= 0 && error.place || [];
-    const label = row === undefined ?
-        'end of row' :
-        answer.text.split('\n')[row].slice(column, column + length);
+    const label = row === undefined ? 'end of row' :
+                                      answer.text.split('\n')[row].slice(column, column + length);
     options.fault = {
       rank: error.rank,
       label,
@@ -226,7 +224,8 @@ function answerOf(request, number) {
                worker.onmessage = ({data}) => end(JSON.parse(data));
                worker.onerror = ({message}) =>
                    end({facts: null, error: {rule: 'request', rank: -1, index: -1, message}});
-               worker.postMessage(JSON.stringify(request));
+               const models = page.models.filter(({name}) => name === memory.unit);
+               worker.postMessage(JSON.stringify({...request, models}));
              }));
 }
 
@@ -266,6 +265,15 @@ async function ask(request, keep = true) {
   }
   if (keep) history.replaceState(null, '', '#' + await linkOf(request));
   return true;
+}
+
+/** Asks the module for the memory of the present plan in the chosen unit. */
+async function askMemory() {
+  const {request, answer, data} = state, found = await answerOf(request, asks);
+  if (!found || answer !== state.answer) return;
+  sayOfControls('');
+  Object.assign(answer.memory, found.memory);
+  memory.show(answer, data);
 }
 
 async function begin() {

@@ -28,19 +28,18 @@ function showTools() {
 
 function showMemoryChoice() {
   const option = (value, text) => el('option', {value}, text);
-  const unit = el(
-      'select', {'aria-label': 'what memory is counted in'},
-      ...[...memoryUnits, ...page.models].map(each => option(each, each)));
+  const unit =
+      el('select', {'aria-label': 'what memory is counted in'},
+         ...[...memoryUnits, ...page.models.map(({name}) => name)].map(each => option(each, each)));
   const sequences =
       el('select', {'aria-label': 'sequences of a microbatch'},
-         ...[1, 2, 4, 8, 16, 32].map(n => option(n, `${n} sequence${n > 1 ? 's' : ''}`)));
-  const device =
-      el('select', {'aria-label': 'memory of a device'},
-         ...page.machines.map(
-             each => option(each.name, `${each.name}: ${bytesText(each.memory)}`)));
+         ...page.sequences.map(n => option(n, `${n} sequence${n > 1 ? 's' : ''}`)));
+  const device = el(
+      'select', {'aria-label': 'memory of a device'},
+      ...page.machines.map(each => option(each.name, `${each.name}: ${bytesText(each.memory)}`)));
   const redo = () => {
     memory.unit = unit.value;
-    memory.sequences = +sequences.value;
+    memory.sequences = sequences.selectedIndex;
     memory.device = page.machines[device.selectedIndex].memory;
     sequences.hidden = device.hidden = !isInBytes(memory.unit);
     byId('memory-note').textContent = isInBytes(memory.unit) ?
@@ -50,13 +49,10 @@ function showMemoryChoice() {
         memory.unit === 'versions' ?
         'Versions of all stages of a rank; a shard counts as its part.' :
         'Of a stage and a microbatch each, from the forward to the end of the backward.';
-    if (memory.data) {
-      memory.count();
-      memory.paint();
-    }
+    if (state.data) memory.show(state.answer, state.data);
   };
   sequences.value = 8;
-    unit.onchange = sequences.onchange = device.onchange = redo;
+  unit.onchange = sequences.onchange = device.onchange = redo;
   byId('memory-choice').replaceChildren(unit, sequences, device);
   redo();
 }
