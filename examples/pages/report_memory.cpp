@@ -7,12 +7,13 @@
 #include <map>
 #include <numeric>
 
-#include "autograd/backend.h"
 #include "autograd/device.h"
 #include "examples/pages/metrics_table.h"
+#include "examples/pages/plan_facts.h"
 #include "parallel/codecs/message_codec.h"
 #include "parallel/plan/lifetimes.h"
-#include "parallel/simulation/costs.h"
+#include "parallel/schedules/schedule.h"
+#include "parallel/simulation/simulate.h"
 
 namespace plangrad::examples {
 using nlohmann::json;
@@ -36,22 +37,21 @@ std::int64_t values_in(const Instruction& x, const Plan& plan, DType dtype, std:
 
 }  // namespace
 
-double bytes_in_f32(const Record& record, const Plan& plan, const Training& training,
-                    const std::vector<std::int64_t>& elements) {
+double bytes_in_f32(const Record& record, const Plan& plan, const ModelCosts& model) {
   const Instruction& x = record.instruction;
   const auto sent = static_cast<double>(record.bytes);
   if (record.bytes == 0 || x.stage < 0) return sent;
   if (x.what == Value::gradient_sum || x.what == Value::weights) {
     Costs costs;
     costs.weight_bytes.clear();
-    for (std::int64_t count : elements)
-      costs.weight_bytes.push_back(count * static_cast<std::int64_t>(f32_bytes));
+    for (const StageCosts& stage : model.stages)
+      costs.weight_bytes.push_back(stage.bytes.elements * static_cast<std::int64_t>(f32_bytes));
     return static_cast<double>(bytes_sent(x, record.rank, plan, costs));
   }
   if (x.what != Value::activation && x.what != Value::activation_gradient) return sent;
   if (plan.channel.is_none())
-    return sent * f32_bytes / static_cast<double>(size_of(training.dtype));
-  return f32_bytes * static_cast<double>(values_in(x, plan, training.dtype, record.bytes));
+    return sent * f32_bytes / static_cast<double>(size_of(model.settings.dtype));
+  return f32_bytes * static_cast<double>(values_in(x, plan, model.settings.dtype, record.bytes));
 }
 
 namespace {
@@ -76,8 +76,7 @@ json flow_json(const Plan& plan, const Timeline& measured, const std::vector<std
 
 }  // namespace
 
-json wire_json(const Plan& plan, const Timeline& measured, const Training& training) {
-  const std::vector<std::int64_t> elements = stage_elements(plan, training);
+json wire_json(const Plan& plan, const Timeline& measured, const ModelCosts& model) {
   std::map<std::string, std::vector<double>> ranks;  // bytes by kind and rank
   std::map<std::string, double> f32;
   for (const Record& record : measured.records) {
@@ -85,7 +84,7 @@ json wire_json(const Plan& plan, const Timeline& measured, const Training& train
     const std::string kind = message_kind(record.instruction);
     auto& bytes = ranks.try_emplace(kind, measured.ranks).first->second;
     bytes.at(record.rank) += static_cast<double>(record.bytes) / plan.steps;
-    f32[kind] += bytes_in_f32(record, plan, training, elements) / plan.steps;
+    f32[kind] += bytes_in_f32(record, plan, model) / plan.steps;
   }
   json result{{"kinds", json::array()},
               {"sent", json::array()},
@@ -176,35 +175,42 @@ json memory_json(const std::vector<MemorySample>& samples, int ranks, const std:
   return result;
 }
 
-std::vector<std::int64_t> stage_elements(const Plan& plan, const Training& training) {
-  std::vector<std::int64_t> result;
-  const ParameterList& shared = training.shared.parameters;
-  for (int stage = 0; stage < plan.stages; ++stage)
-    result.push_back(
-        Stage(training.model, training.cuts.at(stage), training.cuts.at(stage + 1), shared)
-            .parameters()
-            .numel());
-  if (!plan.tied.empty()) result.push_back(shared.numel());
-  return result;
+/// The plan whose state is sharded at another level: its computations, with other messages.
+static Plan at_level(int level, Plan plan) {
+  for (Row& row : plan.rows)
+    std::erase_if(row, [](const Instruction& x) {
+      return !uses_weights(x) && !makes_version(x) && !(drops(x) && x.what == Value::activation);
+    });
+  plan.groups.clear();
+  plan.sharded = level;
+  return plan_of_rows(std::move(plan));
 }
 
-std::vector<StateBytes> state_at_level(const VerifiedPlan& plan, const Training& training,
-                                       int level, double optimizer) {
-  const std::vector<std::int64_t> elements = stage_elements(plan.plan(), training);
-  const std::vector<std::vector<int>> held_by = holders(plan.plan());
-  const auto weight = static_cast<double>(size_of(training.dtype));
-  const auto gradient = static_cast<double>(size_of(gradient_dtype(training.dtype)));
-  std::vector<StateBytes> result(plan.plan().ranks());
-  for (std::size_t stage = 0; stage < elements.size(); ++stage)
-    for (int rank : held_by.at(stage)) {
-      const auto n = static_cast<double>(elements[stage]);
-      const auto shards = static_cast<double>(held_by[stage].size());
-      const double versions = std::max(1, plan.facts().live_versions.at(rank));
-      result[rank].weights += n * weight * versions / (level >= 3 ? shards : 1);
-      result[rank].gradients += n * gradient / (level >= 2 ? shards : 1);
-      result[rank].optimizer += n * optimizer / (level >= 1 ? shards : 1);
+json levels_json(const RecordedUpdates& recorded, const ModelCosts& model, const Summing& sums) {
+  const auto is_index = [](const MemorySample& sample) {
+    return sample.bytes > 0 && sample.category == name_of(autograd::Category::index);
+  };
+  if (std::ranges::any_of(recorded.memory, is_index)) return nullptr;
+  const Plan& plan = recorded.plan;
+  const Costs costs = one_by_one(measured_costs(plan, recorded.timeline, sums));
+  const bool is_shared = std::ranges::any_of(
+      holders(plan), [](const std::vector<int>& ranks) { return ranks.size() > 1; });
+  json levels = json::array();
+  for (int level = 0; level <= 3; ++level) {
+    json& memory = levels.emplace_back();
+    if (level != plan.sharded && !is_shared) continue;
+    try {
+      const auto own = verify(level == plan.sharded ? plan : at_level(level, plan));
+      check_codecs(own.plan());
+      const Plan ran = in_order(own.plan(), costs);
+      const auto all = peaks(ran, simulate(own, costs), sizes_of(model, ran, sums.how));
+      std::vector<double> totals;
+      for (const Peak& rank : all) totals.push_back(rank.level.total());
+      memory = memory_json(totals, all[std::ranges::max_element(totals) - totals.begin()].level);
+    } catch (const Error&) {  // such as weights that travel, which have no shards
     }
-  return result;
+  }
+  return levels;
 }
 
 }  // namespace plangrad::examples

@@ -35,27 +35,6 @@ json bars_of(const Breakdown& time, const std::vector<TimeParts>& without_core) 
   return result;
 }
 
-/// The state that each rank would keep at every level of ZeRO; null if no level would change it, or
-/// if the optimizer's bytes for an element are not known, since the recorded state is pruned.
-json levels_json(const VerifiedPlan& plan, const Training& training, const json& memory) {
-  const auto optimizer = static_cast<int>(autograd::Category::optimizer);
-  double kept = 0, elements = 0;
-  for (const StateBytes& rank : state_at_level(plan, training, plan.plan().sharded, 1))
-    elements += rank.optimizer;
-  for (const json& peak : memory["peaks"]) kept += peak[optimizer].get<double>();
-  const double each = elements > 0 ? 4 * std::round(kept / elements / 4) : 0;
-  if (std::abs(kept - each * elements) > 0.02 * elements) return nullptr;  // pruned
-  json result = json::array();
-  for (int level = 0; level <= 3; ++level) {
-    json line = json::array();
-    for (const StateBytes& rank : state_at_level(plan, training, level, each))
-      line.push_back(
-          {std::llround(rank.weights), std::llround(rank.gradients), std::llround(rank.optimizer)});
-    result.push_back(line);
-  }
-  return result.front() == result.back() ? json() : result;
-}
-
 /// The cells of one update in the middle: neither the first, for which ranks wait at the start, nor
 /// the last, after which they drain.
 json cells_of(const RecordedUpdates& recorded, const std::vector<TimedVersion>& versions) {
@@ -82,7 +61,7 @@ json cells_of(const RecordedUpdates& recorded, const std::vector<TimedVersion>& 
 }  // namespace
 
 json window_json(const RecordedUpdates& recorded, const RecordedFacts& facts,
-                 const Training& training) {
+                 const ModelCosts& model, const Summing& sums) {
   const Plan& plan = recorded.plan;
   json page{{"since", recorded.since},
             {"first", plan.first + 1},
@@ -104,8 +83,8 @@ json window_json(const RecordedUpdates& recorded, const RecordedFacts& facts,
   page["cells"] = cells_of(recorded, facts.versions);
   page["memory"] =
       memory_json(recorded.memory, recorded.timeline.ranks, shown, recorded.timeline.makespan());
-  page["levels"] = levels_json(verify(plan), training, page["memory"]);
-  page["wire"] = wire_json(plan, recorded.timeline, training);
+  page["levels"] = levels_json(recorded, model, sums);
+  page["wire"] = wire_json(plan, recorded.timeline, model);
   return page;
 }
 

@@ -6,13 +6,15 @@
 #include <vector>
 
 #include "parallel/observers/recording.h"
+#include "parallel/planner/layer_costs.h"
 
 namespace plangrad::examples {
 
 using namespace plangrad::parallel;
 
+///   model: what ran, one microbatch of it; sums: how groups add up
 nlohmann::json window_json(const RecordedUpdates& recorded, const RecordedFacts& facts,
-                           const Training& training);
+                           const ModelCosts& model, const Summing& sums = {});
 
 /// The ranks whose cells and memory a page shows, and for each the ranks whose rows compute the
 /// same stages in the same order, itself included. All ranks, each alone, up to 32 of them.

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "autograd/cpu/cpu_backend.h"
 #include "examples/pages/player/player_page.h"
 #include "examples/pages/report_page.h"
 #include "examples/pages/report_window.h"
@@ -35,6 +36,26 @@ json player_request_of(const RecordedUpdates& recorded, const std::string& run,
             {"hosts", sums.hosts}}}};
 }
 
+/// What the run's model costs for a microbatch, with the data's shapes and the run's settings.
+ModelCosts costs_of_model(Lead& lead, int micro) {
+  const Training& training = lead.engine().training();
+  const Tensor inputs = lead.data().training().inputs(micro, cpu_device());
+  const Tensor targets = lead.data().training().targets(micro, cpu_device());
+  const auto example = [](const std::vector<std::int64_t>& sizes) {
+    return std::vector(sizes.begin() + 1, sizes.end());
+  };
+  const bool on_cores = std::string_view(lead.engine().device()->backend().name()) == "cpu";
+  return model_costs(
+      {"", training.model, example(inputs.shape().sizes()), example(targets.shape().sizes()),
+       inputs.dtype() == DType::i32, training.optimizer},
+      training.stages(),
+      {.dtype = training.dtype,
+       .examples = static_cast<int>(inputs.shape()[0]),
+       .recompute_layers = training.recompute_layers,
+       .cuts = {training.cuts.begin() + 1, training.cuts.end() - 1},
+       .like = on_cores ? std::make_shared<autograd::CpuBackend>() : nullptr});
+}
+
 }  // namespace
 
 RunPage::RunPage(RunLog& log, RecordSettings settings, std::string title)
@@ -56,9 +77,11 @@ json RunPage::page(Lead& lead, json summary) {
   constexpr std::size_t points = 800;
   json windows = json::array(), sent = json::object();
   for (const Recording& recording : recordings()) {
-    json& window = windows_[recording.updates.plan.first];
+    const Plan& plan = recording.updates.plan;
+    json& window = windows_[plan.first];
     if (window.is_null())
-      window = window_json(recording.updates, *recording.facts, lead.engine().training());
+      window = window_json(recording.updates, *recording.facts,
+                           costs_of_model(lead, plan.first_micro()), sums_of(lead));
     windows.push_back(window);
   }
   for (const auto& [name, bytes] : bytes_sent()) {

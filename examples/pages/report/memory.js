@@ -1,4 +1,4 @@
-// Memory of all ranks at their peaks, of one rank over time, and what ZeRO's levels would keep.
+// Memory of all ranks at their peaks, of one rank over time, and what is planned at ZeRO's levels.
 
 const memoryParts = (memory) => colored(memory.categories);
 const sinceWords = (shown) =>
@@ -37,29 +37,30 @@ function memoryPanel() {
          el('div', {}, memoryOverTime(shown, highest))));
 }
 
-/** Bars of the state of a rank at every level, from the formula of chapter 9. */
+// Kinds of planned memory, in the order of the categories that are measured.
+const plannedKinds =
+    ['weights', 'gradient sums', 'optimizer', 'activations', 'messages', 'workspace', 'indices'];
+
+/** Bars of the fullest rank's planned memory, at every level of ZeRO that the plan can have. */
 function levelsChart(shown) {
   const levels = shown.levels || data.windows[0].levels;  // of a pruned run: before it was
-  if (!levels) {
-    const reason = data.summary.ranks > 1 ?
-        'No rank has a replica to share state with, so ZeRO would change nothing.' :
-        '';
-    return reason && el('p', {class: 'about'}, reason);
-  }
-  const state = colored(['weights', 'gradients', 'optimizer']);
-  const fullest =
-      levels[0].map(sum).reduce((best, value, rank, all) => value > all[best] ? rank : best, 0);
-  const rows = levels.map((ranks, level) => ({
-                            name: (level === 0 ? 'dense' : `ZeRO ${level}`),
-                            values: ranks[fullest],
-                            note: bytes(sum(ranks[fullest])) +
-                                (shown.levels && level === shown.level ? ', this run' : '')
-                          }));
+  if (!levels) return '';
+  const rows = levels.flatMap((each, level) => each ? {
+    name: (level === 0 ? 'dense' : `ZeRO ${level}`),
+    values: plannedKinds.map((kind) => each.fullest.bytes[kind] || 0),
+    note: bytes(Math.max(...each.peaks)) +
+        (shown.levels && level === shown.level ? ', this run' : '')
+  } : []);
+  if (rows.length < 2)
+    return data.summary.ranks > 1 &&
+        el('p', {class: 'about'},
+           'ZeRO has no other level here: no rank has a replica to share state with, or ranks ' +
+               'would wait for each other’s gathers.');
+  const parts = colored(plannedKinds, shown.memory.categories);
   return [
     el('h3', {},
-       `State of rank ${fullest} between updates, from the formula` +
-           (shown.levels ? '' : ', if nothing were pruned')),
-    drawn((width) => stackedBars(width, rows, state, {text: bytes, label: 56, end: 130}))
+       'Planned memory of the fullest rank' + (shown.levels ? '' : ', if nothing were pruned')),
+    drawn((width) => stackedBars(width, rows, parts, {text: bytes, label: 56, end: 130}))
   ];
 }
 

@@ -209,12 +209,10 @@ function idleFigure(bubble, shown) {
       'over all updates; planned for a pipeline that stays full',
       `${recorded} ${where}, which fill and drain`, cores);
 }
-/** The state that the formula of ZeRO gives for the fullest rank, beside what it held. */
-function memoryAgainstPlan(shown) {
-  if (!shown.levels) return '';
-  const state = shown.levels[shown.level].map(sum);
-  return `${bytes(Math.max(...state))} planned for weights, gradients and optimizer`;
-}
+/** What the plan needs on its fullest rank, beside what was measured. */
+const memoryAgainstPlan = (shown) =>
+    shown.levels?.[shown.level] &&
+    `${bytes(Math.max(...shown.levels[shown.level].peaks))} planned`;
 
 // ---- where a step went ----
 

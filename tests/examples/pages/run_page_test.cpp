@@ -22,15 +22,10 @@ using nlohmann::json;
 
 namespace {
 
-Training gpt_of(int layers, int stages) {
-  Training training(gpt({.layers = layers,
-                         .heads = 2,
-                         .width = 8,
-                         .context = 8,
-                         .vocabulary = 11,
-                         .tied = false}),
-                    stages);
-  return training;
+ModelCosts gpt_of(int layers, int stages) {
+  const Model model = gpt(
+      {.layers = layers, .heads = 2, .width = 8, .context = 8, .vocabulary = 11, .tied = false});
+  return model_costs({.name = "", .layers = model, .input = {8}, .target = {8}}, stages, {});
 }
 
 Costs costs_of(const Plan& plan) {
@@ -55,8 +50,8 @@ RecordedUpdates recorded_of(const Plan& plan) {
   return recorded;
 }
 
-json page_of(const RecordedUpdates& recorded, const Training& training) {
-  return window_json(recorded, facts_of(recorded, {training, nullptr, {}}), training);
+json page_of(const RecordedUpdates& recorded, const ModelCosts& model) {
+  return window_json(recorded, facts_of(recorded, {model.training, nullptr, {}}), model);
 }
 
 /// The data that a page draws.
@@ -82,8 +77,8 @@ std::function<Observers()> with_page(double report_every = 30, int evaluate_ever
 TEST_CASE("a page of 120 ranks and three updates has less than a megabyte", "[report]") {
   const Plan plan = make_plan("1f1b", {.stages = 15, .width = 8, .microbatches = 30, .steps = 3});
   REQUIRE(plan.ranks() == 120);
-  const Training training = gpt_of(13, 15);
-  const json page = page_of(recorded_of(plan), training);
+  const ModelCosts model = gpt_of(13, 15);
+  const json page = page_of(recorded_of(plan), model);
   MetricsTable metrics;
   for (int step = 1; step <= 20000; ++step)
     metrics.add({{"step", step},
@@ -106,8 +101,8 @@ TEST_CASE("a page of 120 ranks and three updates has less than a megabyte", "[re
 
 TEST_CASE("of very many cells the page has those of one update", "[report]") {
   const Plan plan = make_plan("1f1b", {.stages = 16, .microbatches = 200, .steps = 3});
-  const Training training = gpt_of(14, 16);
-  const json cells = page_of(recorded_of(plan), training)["cells"];
+  const ModelCosts model = gpt_of(14, 16);
+  const json cells = page_of(recorded_of(plan), model)["cells"];
   CHECK(cells["left_out"] == "update 2 alone is shown");
   const std::string row = cells["rows"][3]["cells"];
   CHECK_THAT(row, Contains("3F300v") && !Contains("3F10v") && !Contains("3F590v"));
@@ -152,8 +147,10 @@ TEST_CASE("a report's parts, shares and peaks are those of summary.json", "[repo
     const auto total = summary["peak_bytes"][rank]["total"].get<double>();
     CHECK(peak <= total);
     CHECK(peak > 0.9 * total);  // it is training's, not the validation's
+    CHECK(peak == Approx(shown["levels"][0]["peaks"][rank].get<double>()).epsilon(0.03));
     CHECK(summary["peak_bytes_validation"][rank]["total"] > 0);
   }
+  CHECK(shown["levels"][1].is_null());  // no rank has a replica
   CHECK(report["summary"]["loss"] == summary["loss"]);
   CHECK(summary["events"].back()["what"] == "checkpoint");
   CHECK(report["metrics"]["step"].size() == 6);
@@ -232,35 +229,35 @@ TEST_CASE("the peak of all ranks together: ranks in any order, one category", "[
   CHECK(peak_of_all_ranks(samples, "gradients") == 0);
 }
 
-TEST_CASE("the state at each level is that of ZeRO's table", "[report]") {
+TEST_CASE("the memory at each level is that of what ranks hold", "[report]") {
   const Plan plan = make_plan("data", {.stages = 1, .width = 4, .microbatches = 1});
-  const Training training = gpt_of(2, 1);
-  const double n = static_cast<double>(training.whole.numel());
-  const double bytes[4][3] = {{4, 4, 8}, {4, 4, 2}, {4, 1, 2}, {1, 1, 2}};  // of an element
-  for (int level = 0; level <= 3; ++level)
-    for (const StateBytes& rank : state_at_level(verify(plan), training, level, 8)) {
-      CHECK(rank.weights == Approx(bytes[level][0] * n));
-      CHECK(rank.gradients == Approx(bytes[level][1] * n));
-      CHECK(rank.optimizer == Approx(bytes[level][2] * n));
-    }
+  const ModelCosts model = gpt_of(2, 1);
+  const double n = static_cast<double>(model.stages[0].bytes.elements);
+  // Bytes of an element when a backward ends: the sum is whole, and so are gathered weights.
+  const double bytes[4][3] = {{4, 4, 8}, {4, 4, 2}, {4, 4, 2}, {5, 4, 2}};
+  const json all = levels_json(recorded_of(plan), model, {});
+  for (int level = 0; level <= 3; ++level) {
+    const json& held = all[level]["fullest"]["bytes"];
+    CHECK(held["weights"].get<double>() == Approx(bytes[level][0] * n));
+    CHECK(held["gradient sums"].get<double>() == Approx(bytes[level][1] * n));
+    CHECK(held["optimizer"].get<double>() == Approx(bytes[level][2] * n));
+  }
 }
 
 TEST_CASE("encoded activations and sums are compared with f32", "[report]") {
   const Plan plain = make_plan("1f1b", {.stages = 2, .width = 2, .microbatches = 2});
   Plan coded = plain;
   coded.channel = parse_codec("quantize:8:64");
-  const Training training = gpt_of(2, 2);
-  const std::vector<std::int64_t> elements = stage_elements(plain, training);
+  const ModelCosts model = gpt_of(2, 2);
   const Instruction sent = parse_instruction("0a0>1");
   const std::int64_t bytes = ChannelCodec(coded.channel, {}).encoded_bytes(sent, 640, DType::f32);
   CHECK(bytes < 4 * 640);
-  CHECK(bytes_in_f32({.instruction = sent, .bytes = bytes}, coded, training, elements) ==
+  CHECK(bytes_in_f32({.instruction = sent, .bytes = bytes}, coded, model) ==
         Approx(4 * 640).epsilon(0.02));  // the same bytes can hold a few values fewer
-  CHECK(bytes_in_f32({.instruction = sent, .bytes = 4 * 640}, plain, training, elements) ==
-        4 * 640);
+  CHECK(bytes_in_f32({.instruction = sent, .bytes = 4 * 640}, plain, model) == 4 * 640);
   const Instruction sum = parse_instruction("0Rv1@1");  // of two ranks: each sends all of it once
-  CHECK(bytes_in_f32({.instruction = sum, .bytes = 1}, plain, training, elements) ==
-        Approx(4 * elements[0]));
+  CHECK(bytes_in_f32({.instruction = sum, .bytes = 1}, plain, model) ==
+        Approx(4 * model.stages[0].bytes.elements));
 }
 
 TEST_CASE("a long run's columns are means, and its histogram counts each update", "[report]") {
