@@ -16,8 +16,11 @@
 #include "examples/programs/plan_figure.h"
 #include "examples/programs/plan_flags.h"
 #include "examples/programs/plan_machine.h"
+#include "examples/programs/plan_order.h"
+#include "examples/programs/plan_place.h"
 #include "examples/programs/plan_poster.h"
 #include "examples/programs/plan_request.h"
+#include "examples/programs/plan_search.h"
 #include "examples/programs/plan_words.h"
 #include "examples/programs/program.h"
 #include "nn/checkpoint/file.h"
@@ -33,9 +36,6 @@ namespace {
 using namespace plangrad::parallel;
 using namespace plangrad::examples;
 
-/// Prints text in which others' files may be quoted.
-void print_text(const std::string& text) { std::cout << printable(text); }
-
 void print_lines(const Lines& lines) {
   for (const auto& [name, value] : lines) print_text(fmt::format("{:<22}{}\n", name, value));
 }
@@ -47,9 +47,6 @@ std::string proof_line(const Plan& plan) {
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
   return text("# all lengths verified in ", seconds_text(taken.count()), '\n');
 }
-
-/// Prints JSON in ASCII, so that no terminal obeys a string in it.
-void print_json(const nlohmann::json& json) { std::cout << json.dump(2, ' ', true) << '\n'; }
 
 /// Prints the plan with its facts, or with the rule that it breaks: a wrong plan is shown, too.
 void show_json(const Plan& plan) {
@@ -136,11 +133,6 @@ void simulate_plan(const PlanRequest& request, const Plan& plan) {
             << "\nThe bubble is the share of all ranks' time in which they do not compute.\n";
 }
 
-void write_poster(const PlanRequest& request, const CLI::App&) {
-  plangrad::nn::write_file(request.out, schedule_poster(request.all));
-  tell("wrote " + request.out, std::cout);
-}
-
 void compare_plans(const PlanRequest& request, const CLI::App& command) {
   const std::string &one = request.schedule.plan_file, &other = request.other;
   const NamedFacts a = side_of(request, one), b = side_of(request, other);
@@ -165,36 +157,6 @@ void tell_machine(const PlanRequest& request, const CLI::App&) {
   const std::string stem = std::filesystem::path(request.out).stem();
   measure_machine(stem.empty() ? "measured" : stem, request.transport == "mpi", write);
 }
-
-void search_plans(const PlanRequest& request, const CLI::App&) {
-  const nlohmann::json found = request.search.run();
-  if (request.json) return print_json(found);
-  print_text(search_words(found));
-}
-
-void list_rows(const PlanRequest& request, const CLI::App&) {
-  std::cout << request.order.listed(request);
-}
-
-void search_order(const PlanRequest& request, const CLI::App&) {
-  const nlohmann::json found = request.order.found(request);
-  if (request.json) return print_json(found);
-  print_text(order_words(found));
-}
-
-void place_operators(const PlanRequest& request, const CLI::App&) {
-  const nlohmann::json placed = request.place.run();
-  if (request.json) return print_json(placed);
-  print_text(place_words(placed));
-}
-
-/// A command: what --help says of it, its flags, and what it does when they have been read.
-struct Command {
-  const char *name, *what;
-  std::vector<Example> examples;
-  void (*add_flags)(CLI::App& command, PlanRequest& request);
-  void (*run)(const PlanRequest& request, const CLI::App& command);
-};
 
 /// A command that has one plan.
 template <void (*run)(const PlanRequest&, const Plan&)>
@@ -266,54 +228,12 @@ void draw_flags(CLI::App& command, PlanRequest& request) {
   flags.yes("--json", request.json, "print the facts and the file's name as JSON");
 }
 
-void poster_flags(CLI::App& command, PlanRequest& request) {
-  Flags flags(command);
-  flags.yes("--all", request.all, "draw all schedules instead of six");
-  flags.words("--out", request.out, "FILE", "the figure's file")
-      ->required()
-      ->check([](const std::string& file) {
-        return file.ends_with(".svg") ? "" : "expected a file that ends in .svg, got " + file;
-      });
-}
-
 void lower_flags(CLI::App& command, PlanRequest& request) {
   Flags(command)
       .words("FILE", request.schedule.plan_file, "",
              "file with a plan's header and one row of computations for each rank, which any "
              "program can write; - is standard input")
       ->required();
-}
-
-void search_flags(CLI::App& command, PlanRequest& request) {
-  request.search.add_flags(command);
-  Flags flags(command);
-  flags.group("Output");
-  flags.yes("--json", request.json, "print the plans as JSON; plan simulate takes its devices");
-  command.footer(
-      "Columns: sequences, or images, per second; seconds of an update; bytes of the fullest "
-      "rank;\n"
-      "depth x width: stages x replicas of a pipeline; micro: sequences of a microbatch; on a "
-      "host:\n"
-      "whose ranks are neighbours, replicas of a stage or stages of a replica; shares of the "
-      "time.\n"
-      "\"cut by seconds\": stages take equal times, and not equal arithmetic.\n\n" +
-      command.get_footer());
-}
-
-void rows_flags(CLI::App& command, PlanRequest& request) {
-  request.order.add_flags(command, request, false);
-}
-
-void order_flags(CLI::App& command, PlanRequest& request) {
-  request.order.add_flags(command, request, true);
-  Flags flags(command);
-  flags.group("Output");
-  flags.yes("--json", request.json, "print the rows and the numbers as JSON");
-}
-
-void place_flags(CLI::App& command, PlanRequest& request) {
-  request.place.add_flags(command);
-  Flags(command).yes("--json", request.json, "print the devices as JSON");
 }
 
 void compare_flags(CLI::App& command, PlanRequest& request) {
@@ -368,18 +288,7 @@ const std::vector<Command>& commands() {
          "--sequences 4 --dtype bf16 --device gpu"}},
        simulate_flags,
        with_plan<simulate_plan>},
-      {"search",
-       "Finds the fastest plans for a model on a machine.",
-       {{"Train a network of 2.2 billion parameters on 64 devices",
-         "plan search --model 2bw-2.2b --machine v100-aws --devices 64 --batch 512"},
-        {"Let each device keep 8 GB, and see 1F1B alone",
-         "plan search --model 2bw-2.2b --machine v100-aws --devices 64 --batch 512 --memory 8e9 "
-         "--schedule 1f1b"},
-        {"Search with the times that a run has measured, and train the second plan",
-         "plan search --machine laptop --costs runs/latest --json > search.json\n"
-         "  train_gpt --plan-from search.json --row 2 --data my.txt"}},
-       search_flags,
-       search_plans},
+      search_command(),
       {"draw",
        "Draws a plan's timeline.",
        {{"Make a page to explore",
@@ -387,39 +296,16 @@ const std::vector<Command>& commands() {
         {"Make a figure", "plan draw my.plan --backward 2 --out my.svg"}},
        draw_flags,
        with_plan<draw_plan>},
-      {"poster",
-       "Draws schedules side by side, on one scale, as a figure (.svg).",
-       {{"Draw all schedules", "plan poster --all --out poster.svg"}},
-       poster_flags,
-       write_poster},
+      poster_command(),
       {"lower",
        "Adds updates and messages to rows of computations, and prints the whole plan.",
        {{"Complete the rows of two stages",
          "printf 'stages 2 per_step 1 steps 1\\n0F0v0 0B0v0\\n1F0v0 1B0v0\\n' | plan lower -"}},
        lower_flags,
        with_plan<lower_rows>},
-      {"rows",
-       "Prints rows of computations in which each rank runs what is ready.",
-       {{"List the order of 1F1B",
-         "plan rows --stages 4 --microbatches 8 --priorities B,F --ahead 4,3,2,1 | plan lower -"},
-        {"Put two stages on each rank, and keep half of what 1F1B keeps",
-         "plan rows --place 0,1,2,3,3,2,1,0 --microbatches 8 --priorities I,F,W --most 4"}},
-       rows_flags,
-       list_rows},
-      {"order",
-       "Searches rows of computations that take little time, though ranks keep little.",
-       {{"Find an order of stages that differ",
-         "plan order --stages 4 --microbatches 4 --split --most 4,3,2,1 --forward 3,1,1,3 "
-         "--backward 6,2,2,6 > my.rows"},
-        {"Complete and check it", "plan lower my.rows | plan verify -"}},
-       order_flags,
-       search_order},
-      {"place",
-       "Places the operators of a graph on devices.",
-       {{"Place a block of a transformer on two",
-         "plan place examples/graphs/gpt-block.txt --devices 2 --bandwidth 25e9"}},
-       place_flags,
-       place_operators},
+      rows_command(),
+      order_command(),
+      place_command(),
       {"compare",
        "Prints the numbers of two plans side by side.",
        {{"Compare two schedules of one size",

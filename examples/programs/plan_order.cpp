@@ -8,10 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "examples/programs/plan_request.h"
-#include "examples/programs/program.h"
 #include "parallel/drawing/figure.h"
 #include "parallel/plan/lifetimes.h"
+#include "parallel/planner/order.h"
 #include "parallel/schedules/schedule.h"
 #include "parallel/simulation/simulate.h"
 
@@ -21,6 +20,25 @@ using namespace parallel;
 using Json = nlohmann::json;
 
 namespace {
+
+struct OrderFlags {
+  int stages = 0, microbatches = 1;          ///< stages 0: as many as `place` has
+  std::vector<int> place = {};               ///< the rank of each stage; empty: stage s on rank s
+  std::vector<double> kept = {}, most = {};  ///< kept empty: the model's bytes, or 1
+  std::string priorities = "B,F";            ///< what the list scheduler prefers, in order
+  std::vector<int> ahead = {};
+  bool split = false;  ///< whether the search may split backwards
+  int beam = 1000;
+
+  /// Adds the flags of `plan order`, or else those of `plan rows`: also cuts, model and costs.
+  void add_flags(CLI::App& app, PlanRequest& request, bool searches);
+  /// The rows of the list scheduler, as text.
+  std::string listed(const PlanRequest& request) const;
+  /// Searches an order, and tells how far it is in a line on stderr if that is a terminal.
+  /// returns: rows, seconds, bound, kept, states, and the fastest schedule that keeps no more
+  Json found(const PlanRequest& request) const;
+  OrderTask task(const PlanRequest& request, bool split) const;
+};
 
 /// Adds a flag for numbers with commas between them, each at least `lowest`.
 template <class T>
@@ -43,8 +61,6 @@ std::string letters_of(const std::string& priorities) {
            "or F with the two parts of a backward, I and W, as in B,F or I,F,W");
   return letters;
 }
-
-}  // namespace
 
 void OrderFlags::add_flags(CLI::App& app, PlanRequest& request, bool searches) {
   Flags flags(app);
@@ -115,8 +131,6 @@ std::string OrderFlags::listed(const PlanRequest& request) const {
   return print(list_order(task(request, letters.size() == 3), letters, ahead));
 }
 
-namespace {
-
 /// The fastest schedule that has the task's stages on its ranks, and keeps no more; null: none.
 Json fastest_schedule(const OrderTask& task) {
   Json best;
@@ -144,8 +158,6 @@ Json fastest_schedule(const OrderTask& task) {
   return best;
 }
 
-}  // namespace
-
 Json OrderFlags::found(const PlanRequest& request) const {
   const OrderTask asked = task(request, split);
   FoundOrder found;
@@ -161,6 +173,7 @@ Json OrderFlags::found(const PlanRequest& request) const {
           {"states", found.states},    {"schedule", fastest_schedule(asked)}};
 }
 
+/// A search's result for people: rows, which `plan lower` reads, with sentences as comments.
 std::string order_words(const Json& found) {
   const double seconds = found["seconds"], bound = found["bound"];
   auto above = [&](double more, double less) { return less > 0 ? 100 * (more / less - 1) : 0; };
@@ -181,6 +194,42 @@ std::string order_words(const Json& found) {
                              std::abs(more) < 1e-6 ? "the same"
                              : more > 0            ? fmt::format("{:.1f}% more", more)
                                                    : fmt::format("{:.1f}% less", -more));
+}
+
+}  // namespace
+
+Command rows_command() {
+  const auto order = std::make_shared<OrderFlags>();
+  return {
+      "rows",
+      "Prints rows of computations in which each rank runs what is ready.",
+      {{"List the order of 1F1B",
+        "plan rows --stages 4 --microbatches 8 --priorities B,F --ahead 4,3,2,1 | plan lower "
+        "-"},
+       {"Put two stages on each rank, and keep half of what 1F1B keeps",
+        "plan rows --place 0,1,2,3,3,2,1,0 --microbatches 8 --priorities I,F,W --most 4"}},
+      [=](CLI::App& command, PlanRequest& request) { order->add_flags(command, request, false); },
+      [=](const PlanRequest& request, const CLI::App&) { std::cout << order->listed(request); }};
+}
+
+Command order_command() {
+  const auto order = std::make_shared<OrderFlags>();
+  return {"order",
+          "Searches rows of computations that take little time, though ranks keep little.",
+          {{"Find an order of stages that differ",
+            "plan order --stages 4 --microbatches 4 --split --most 4,3,2,1 --forward 3,1,1,3 "
+            "--backward 6,2,2,6 > my.rows"},
+           {"Complete and check it", "plan lower my.rows | plan verify -"}},
+          [=](CLI::App& command, PlanRequest& request) {
+            order->add_flags(command, request, true);
+            Flags flags(command);
+            flags.group("Output");
+            flags.yes("--json", request.json, "print the rows and the numbers as JSON");
+          },
+          [=](const PlanRequest& request, const CLI::App&) {
+            const Json found = order->found(request);
+            request.json ? print_json(found) : print_text(order_words(found));
+          }};
 }
 
 }  // namespace plangrad::examples

@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "examples/programs/program.h"
 #include "nn/checkpoint/file.h"
 #include "parallel/drawing/figure.h"
 #include "parallel/planner/placement.h"
@@ -17,6 +16,18 @@ namespace plangrad::examples {
 
 using namespace parallel;
 using Json = nlohmann::json;
+
+namespace {
+
+struct PlaceFlags {
+  std::string file = {};
+  int devices = 1;
+  double bandwidth = 1e30;  ///< bytes per second; the default: unlimited
+
+  void add_flags(CLI::App& app);
+  /// returns: most, sets, and devices with their load and operators
+  Json run() const;
+};
 
 void PlaceFlags::add_flags(CLI::App& app) {
   Flags flags(app);
@@ -29,8 +40,6 @@ void PlaceFlags::add_flags(CLI::App& app) {
   flags.number("--bandwidth", bandwidth, 1e-30, 1e30,
                "bytes per second into a device, and out of it (default: unlimited)");
 }
-
-namespace {
 
 /// Reads an operator from its line's words; inputs are those of `graph`.
 GraphOperator parse_operator(const std::vector<std::string>& words, const OperatorGraph& graph) {
@@ -68,8 +77,6 @@ OperatorGraph read_graph(const std::string& file) {
   return graph;
 }
 
-}  // namespace
-
 Json PlaceFlags::run() const {
   const OperatorGraph graph = read_graph(file);
   const OperatorPlacement placed = place(graph, devices, bandwidth);
@@ -92,6 +99,24 @@ std::string place_words(const Json& placed) {
                      "The busiest device takes {} for an input: the least of placements whose "
                      "outputs go to later devices only, by {} down-closed sets.\n",
                      seconds_text(placed["most"]), placed["sets"].get<std::size_t>());
+}
+
+}  // namespace
+
+Command place_command() {
+  const auto place = std::make_shared<PlaceFlags>();
+  return {"place",
+          "Places the operators of a graph on devices.",
+          {{"Place a block of a transformer on two",
+            "plan place examples/graphs/gpt-block.txt --devices 2 --bandwidth 25e9"}},
+          [=](CLI::App& command, PlanRequest& request) {
+            place->add_flags(command);
+            Flags(command).yes("--json", request.json, "print the devices as JSON");
+          },
+          [=](const PlanRequest& request, const CLI::App&) {
+            const Json placed = place->run();
+            request.json ? print_json(placed) : print_text(place_words(placed));
+          }};
 }
 
 }  // namespace plangrad::examples

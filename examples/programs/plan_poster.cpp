@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <map>
 
+#include "nn/checkpoint/file.h"
 #include "parallel/drawing/figure.h"
 #include "parallel/drawing/timeline_figure.h"
 #include "parallel/schedules/schedule.h"
@@ -232,10 +233,8 @@ PosterEntry entry_of(const Exhibit& exhibit, bool all) {
   return entry;
 }
 
-}  // namespace
-
-std::string draw_poster(const Poster& poster) { return PosterFigure(poster).svg(); }
-
+/// Draws schedules that train on 16 microbatches with four ranks, at equal costs: six schedules
+/// with numbers in their cells, or all of the register.
 std::string schedule_poster(bool all) {
   Poster poster;
   poster.title = all ? "Schedules side by side" : "Six ways to train on four ranks";
@@ -256,6 +255,31 @@ std::string schedule_poster(bool all) {
     if ((all || exhibit.among_six) && std::ranges::count(known, exhibit.schedule) > 0)
       poster.entries.push_back(entry_of(exhibit, all));
   return draw_poster(poster);
+}
+
+}  // namespace
+
+std::string draw_poster(const Poster& poster) { return PosterFigure(poster).svg(); }
+
+Command poster_command() {
+  const auto all = std::make_shared<bool>(false);
+  return {"poster",
+          "Draws schedules side by side, on one scale, as a figure (.svg).",
+          {{"Draw all schedules", "plan poster --all --out poster.svg"}},
+          [=](CLI::App& command, PlanRequest& request) {
+            Flags flags(command);
+            flags.yes("--all", *all, "draw all schedules instead of six");
+            flags.words("--out", request.out, "FILE", "the figure's file")
+                ->required()
+                ->check([](const std::string& file) {
+                  return file.ends_with(".svg") ? ""
+                                                : "expected a file that ends in .svg, got " + file;
+                });
+          },
+          [=](const PlanRequest& request, const CLI::App&) {
+            nn::write_file(request.out, schedule_poster(*all));
+            tell("wrote " + request.out, std::cout);
+          }};
 }
 
 }  // namespace plangrad::examples

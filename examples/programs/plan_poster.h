@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "examples/programs/plan_request.h"
 #include "parallel/plan/timeline.h"
 
 namespace plangrad::examples {
@@ -29,8 +30,7 @@ struct Poster {
 /// throws: Error if nothing in a timeline takes time
 std::string draw_poster(const Poster& poster);
 
-/// Draws schedules that train on 16 microbatches with four ranks, at equal costs: six schedules
-/// with numbers in their cells, or all of the register.
-std::string schedule_poster(bool all);
+/// The command `plan poster`.
+Command poster_command();
 
 }  // namespace plangrad::examples

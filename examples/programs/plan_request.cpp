@@ -6,7 +6,6 @@
 #include <optional>
 #include <ranges>
 
-#include "examples/programs/program.h"
 #include "parallel/plan/plan.h"
 
 namespace plangrad::examples {
@@ -86,6 +85,10 @@ Plan PlanRequest::endless_plan(const Layout& layout) const {
            " stages do not repeat within 12 updates; use --steps, or fewer --stages");
   return *std::move(found);
 }
+
+void print_text(const std::string& text) { std::cout << printable(text); }
+
+void print_json(const nlohmann::json& json) { std::cout << json.dump(2, ' ', true) << '\n'; }
 
 std::string PlanRequest::title() const {
   if (schedule.plan_file.empty()) return schedule.title();

@@ -1,16 +1,16 @@
 // PlanRequest: the flags that plan's commands share, the plan that they ask for, and the same as a
-// request of the plan player.
-// Not here: single flags (plan_flags.h), and what commands do (examples/plan.cpp). Chapter 06.
+// request of the plan player. Command: an entry of the list in examples/plan.cpp.
+// Not here: single flags (plan_flags.h). Chapter 06.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "examples/programs/plan_flags.h"
 #include "examples/programs/plan_model.h"
-#include "examples/programs/plan_order.h"
-#include "examples/programs/plan_place.h"
-#include "examples/programs/plan_search.h"
+#include "examples/programs/program.h"
 #include "parallel/drawing/draw.h"
 #include "parallel/simulation/costs.h"
 
@@ -21,11 +21,8 @@ struct PlanRequest {
   ScheduleFlags schedule;
   CostFlags costs;
   ModelFlags model;
-  SearchFlags search;
-  OrderFlags order;
-  PlaceFlags place;
   int columns = 40;
-  bool table = false, json = false, time_steps = false, critical_path = false, all = false;
+  bool table = false, json = false, time_steps = false, critical_path = false;
   parallel::FigureOptions figure;
   std::string out, lanes;
   std::string other;  ///< the second plan of a comparison
@@ -41,6 +38,19 @@ struct PlanRequest {
   parallel::Plan endless_plan(const parallel::Layout& layout) const;
   std::string title() const;
 };
+
+/// A command: what --help says of it, its flags, and what it does when they have been read.
+struct Command {
+  const char *name, *what;
+  std::vector<Example> examples;
+  std::function<void(CLI::App& command, PlanRequest& request)> add_flags;
+  std::function<void(const PlanRequest& request, const CLI::App& command)> run;
+};
+
+/// Prints text in which others' files may be quoted.
+void print_text(const std::string& text);
+/// Prints JSON in ASCII, so that no terminal obeys a string in it.
+void print_json(const nlohmann::json& json);
 
 /// The request for a plan at these costs.
 ///   a plan of a file is written into the request as text

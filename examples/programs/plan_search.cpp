@@ -13,7 +13,6 @@
 #include "examples/programs/plan_machine.h"
 #include "examples/programs/plan_model.h"
 #include "examples/programs/plan_words.h"
-#include "examples/programs/program.h"
 #include "parallel/drawing/figure.h"
 #include "parallel/planner/search.h"
 #include "sparse/pruning.h"
@@ -37,6 +36,27 @@ static void add_list(Flags& flags, const char* name, std::vector<T>& all, const 
   };
   flags.taken(name, kind, what, take)->check(checked_by(take));
 }
+
+namespace {
+
+struct SearchFlags {
+  std::string model = {}, machine = {};     ///< names or files
+  std::string costs = {};                   ///< the folder of a run; empty: none
+  int devices = 0, batch = 0;               ///< 0: 1, or the run's
+  int rows = 10;                            ///< plans that are printed
+  double memory = 0;                        ///< bytes of a device; 0: the machine's
+  std::vector<std::string> schedules = {};  ///< empty: all
+  std::string dtype = {};   ///< empty: the run's, or bf16 where the machine's peak is higher
+  std::string device = {};  ///< empty: the run's, or cpu where the machine's devices have cores
+  std::vector<double> prune = {0};
+  std::vector<CodecSpec> codecs = {{}}, channels = {{}};
+
+  void add_flags(CLI::App& app);
+  /// Searches, and tells how far it is in a line on stderr if that is a terminal.
+  /// returns: what was asked, the numbers of plans, and the best ones: best, nearest, command
+  /// throws: Error, also if no plan fits: it says how much the nearest one lacks
+  Json run() const;
+};
 
 void SearchFlags::add_flags(CLI::App& app) {
   Flags flags(app);
@@ -78,8 +98,6 @@ void SearchFlags::add_flags(CLI::App& app) {
   codec_list("--codec-channel", channels, "how activations and their gradients may be",
              for_activations);
 }
-
-namespace {
 
 CostSettings settings_of(const SearchFlags& flags, const Machine& machine) {
   const CostSettings settings{.dtype = dtype_on(&machine, flags.dtype),
@@ -240,8 +258,6 @@ std::string excess_of(const Json& plan, double memory) {
   return line + ", the largest part: " + most + " (" + bytes_text(plan["memory"][most]) + ")";
 }
 
-}  // namespace
-
 Json SearchFlags::run() const {
   SearchFlags flags = *this;
   const Search search = search_of(flags);
@@ -292,8 +308,6 @@ Json SearchFlags::run() const {
   json["command"] = command_of(model.program, {json["shape"], json["best"][0]["flags"]}) + data;
   return json;
 }
-
-namespace {
 
 /// The place of each plan; those that are as fast as the one before, to 1%, share it.
 std::vector<std::size_t> places_of(const Json& plans) {
@@ -346,8 +360,7 @@ std::string limit_of(const Json& plan, int hosted) {
       shares_card ? fmt::format(": {} replicas of a stage share a host's links", sharing) : "");
 }
 
-}  // namespace
-
+/// The result of a search for people: a table, and sentences on its first line.
 std::string search_words(const Json& found) {
   const Json& best = found["best"];
   const double count = found["parameters"];
@@ -375,6 +388,44 @@ std::string search_words(const Json& found) {
     words += fmt::format("Nearest that does not fit: {}: {}.\n", name_of_plan(found["nearest"]),
                          excess_of(found["nearest"], found["memory"]));
   return words + "Run it: " + found["command"].get<std::string>() + "\n";
+}
+
+}  // namespace
+
+Command search_command() {
+  const auto search = std::make_shared<SearchFlags>();
+  return {
+      "search",
+      "Finds the fastest plans for a model on a machine.",
+      {{"Train a network of 2.2 billion parameters on 64 devices",
+        "plan search --model 2bw-2.2b --machine v100-aws --devices 64 --batch 512"},
+       {"Let each device keep 8 GB, and see 1F1B alone",
+        "plan search --model 2bw-2.2b --machine v100-aws --devices 64 --batch 512 --memory 8e9 "
+        "--schedule 1f1b"},
+       {"Search with the times that a run has measured, and train the second plan",
+        "plan search --machine laptop --costs runs/latest --json > search.json\n"
+        "  train_gpt --plan-from search.json --row 2 --data my.txt"}},
+      [=](CLI::App& command, PlanRequest& request) {
+        search->add_flags(command);
+        Flags flags(command);
+        flags.group("Output");
+        flags.yes("--json", request.json,
+                  "print the plans as JSON; plan simulate takes its devices");
+        command.footer(
+            "Columns: sequences, or images, per second; seconds of an update; bytes of the fullest "
+            "rank;\n"
+            "depth x width: stages x replicas of a pipeline; micro: sequences of a microbatch; on "
+            "a "
+            "host:\n"
+            "whose ranks are neighbours, replicas of a stage or stages of a replica; shares of the "
+            "time.\n"
+            "\"cut by seconds\": stages take equal times, and not equal arithmetic.\n\n" +
+            command.get_footer());
+      },
+      [=](const PlanRequest& request, const CLI::App&) {
+        const Json found = search->run();
+        request.json ? print_json(found) : print_text(search_words(found));
+      }};
 }
 
 }  // namespace plangrad::examples
