@@ -1,6 +1,5 @@
 // Checkpoints that are damaged, or mixed up: all of it is found, in data, headers and manifests.
 // And what stays in a folder: checkpoints before the newest, and all that is not a checkpoint's.
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -17,22 +16,14 @@
 #include "tests/error_of.h"
 #include "tests/folders.h"
 #include "tests/manifests.h"
+#include "tests/temporary_folder.h"
 
 using namespace plangrad::nn;
+using plangrad::tests::TemporaryFolder;
 namespace fs = std::filesystem;
 using nlohmann::json;
 
 namespace {
-
-/// A new folder, which is gone when the test ends.
-struct OwnFolder {
-  std::string name = (fs::temp_directory_path() / "plangrad-XXXXXX").string();
-  OwnFolder() { PG_CHECK(::mkdtemp(name.data()), "can't make a folder like ", name); }
-  ~OwnFolder() { fs::remove_all(name); }
-  OwnFolder(const OwnFolder&) = delete;
-  OwnFolder& operator=(const OwnFolder&) = delete;
-  fs::path path() const { return name; }
-};
 
 const Stage& small_network() {
   static const Stage stage(gpt({2, 2, 8, 6, 11, 0, true}), 0, 4);
@@ -86,10 +77,10 @@ std::vector<Damaged> files_of(const fs::path& folder) {
 }  // namespace
 
 TEST_CASE("a flipped bit at any place of a checkpoint is found", "[checkpoint]") {
-  const OwnFolder folder;
-  save(folder.path(), {5, "0123456789abcdef"}, 1);
-  REQUIRE(error_of(folder.path()).empty());
-  const std::vector<Damaged> files = files_of(folder.path());
+  const TemporaryFolder folder;
+  save(folder.path, {5, "0123456789abcdef"}, 1);
+  REQUIRE(error_of(folder.path).empty());
+  const std::vector<Damaged> files = files_of(folder.path);
   std::size_t all = 0, found = 0;
   for (const Damaged& file : files) all += file.bytes.size();
   std::mt19937_64 random(7);
@@ -102,37 +93,37 @@ TEST_CASE("a flipped bit at any place of a checkpoint is found", "[checkpoint]")
     const auto& [path, bytes] = files[which];
     hit.insert(which);
     overwrite(path, place, std::string(1, static_cast<char>(bytes[place] ^ (1 << random() % 8))));
-    const bool is_found = !error_of(folder.path()).empty();
+    const bool is_found = !error_of(folder.path).empty();
     if (!is_found) UNSCOPED_INFO(path << " at " << place);
     found += is_found;
     overwrite(path, place, std::string(1, bytes[place]));
   }
   CHECK(found == tries);
   CHECK(hit.size() == 3);
-  CHECK(error_of(folder.path()).empty());
+  CHECK(error_of(folder.path).empty());
 }
 
 TEST_CASE("lost pages, other files and changed flags are found", "[checkpoint]") {
-  const OwnFolder folder, other;
-  save(folder.path(), {5, "one"}, 1);
-  const fs::path model = folder.path() / "model-5.safetensors";
-  const fs::path manifest = folder.path() / "manifest.json";
+  const TemporaryFolder folder, other;
+  save(folder.path, {5, "one"}, 1);
+  const fs::path model = folder.path / "model-5.safetensors";
+  const fs::path manifest = folder.path / "manifest.json";
   const std::string good = read_file(model), described = read_file(manifest);
 
   for (const std::size_t length : {64, 4096})
     for (std::size_t at = 0; at + length <= good.size(); at += length) {
       overwrite(model, at, std::string(length, '\0'));
-      CHECK_FALSE(error_of(folder.path()).empty());
+      CHECK_FALSE(error_of(folder.path).empty());
       overwrite(model, at, good.substr(at, length));
     }
-  REQUIRE(error_of(folder.path()).empty());
+  REQUIRE(error_of(folder.path).empty());
 
   auto with = [&](const SaveMark& mark, std::uint64_t seed) {
-    fs::remove_all(other.path());
-    save(other.path(), mark, seed);
+    fs::remove_all(other.path);
+    save(other.path, mark, seed);
     const std::string name = text("model-", mark.step, ".safetensors");
-    fs::copy_file(other.path() / name, model, fs::copy_options::overwrite_existing);
-    const std::string message = error_of(folder.path());
+    fs::copy_file(other.path / name, model, fs::copy_options::overwrite_existing);
+    const std::string message = error_of(folder.path);
     write_file(model, good);
     return message;
   };
@@ -144,24 +135,24 @@ TEST_CASE("lost pages, other files and changed flags are found", "[checkpoint]")
   std::string changed = described;
   changed.replace(changed.find("\"--clip\": 1.0") + 10, 3, "9.0");
   write_file(manifest, changed);
-  CHECK_THAT(error_of(folder.path()), Contains("its checksum is wrong"));
+  CHECK_THAT(error_of(folder.path), Contains("its checksum is wrong"));
   json fields = json::parse(described);
   fields["version"] = 1;  // which has no checksums, so none would be looked at
   write_file(manifest, fields.dump());
-  CHECK_THAT(error_of(folder.path()), Contains("its checksum is wrong"));
+  CHECK_THAT(error_of(folder.path), Contains("its checksum is wrong"));
   fields["version"] = 2;
   fields["step"] = 3;
   write_file(manifest, plangrad::tests::signed_manifest(fields));
-  CHECK_THAT(error_of(folder.path()), Contains("is of update 5, its manifest of update 3"));
+  CHECK_THAT(error_of(folder.path), Contains("is of update 5, its manifest of update 3"));
   write_file(manifest, "{\"run\":" + std::string(100000, '[') + std::string(100000, ']') + "}");
-  CHECK_THAT(error_of(folder.path()), Contains("nested more than"));
+  CHECK_THAT(error_of(folder.path), Contains("nested more than"));
 }
 
 TEST_CASE("a tensor is checked when it is read", "[checkpoint]") {
-  const OwnFolder folder;
-  save(folder.path(), {5, "one"}, 1);
-  const Checkpoint checkpoint(folder.path());
-  const fs::path model = folder.path() / "model-5.safetensors";
+  const TemporaryFolder folder;
+  save(folder.path, {5, "one"}, 1);
+  const Checkpoint checkpoint(folder.path);
+  const fs::path model = folder.path / "model-5.safetensors";
   overwrite(model, fs::file_size(model) - 1, "x");
   const ParameterList& list = small_network().parameters();
   const Tensor weights = zeros({list.numel()}, DType::f32, cpu_device());
@@ -184,8 +175,8 @@ TEST_CASE("a checkpoint of a program without checksums is read", "[checkpoint]")
 
 TEST_CASE("the checkpoints before the newest stay, and replace one that is damaged",
           "[checkpoint]") {
-  const OwnFolder folder;
-  const fs::path path = folder.path();
+  const TemporaryFolder folder;
+  const fs::path path = folder.path;
   const SaveMark one(1, "a"), two(2, "a"), three(3, "a");
   save(path, one, 1, {2});
   CHECK(names_in_folder(path).size() == 3);
@@ -234,8 +225,8 @@ TEST_CASE("the checkpoints before the newest stay, and replace one that is damag
 }
 
 TEST_CASE("a save touches nothing that is not a checkpoint's", "[checkpoint]") {
-  const OwnFolder folder;
-  const fs::path path = folder.path();
+  const TemporaryFolder folder;
+  const fs::path path = folder.path;
   save(path, 1, 1);
   fs::copy_file(path / "model-1.safetensors", path / "backup-7.safetensors");
   write_file(path / "llama-7.safetensors", "mine");
@@ -265,8 +256,8 @@ TEST_CASE("a save touches nothing that is not a checkpoint's", "[checkpoint]") {
 
 TEST_CASE("a file that is not where the checkpoint is, or is another, is not committed",
           "[checkpoint]") {
-  const OwnFolder folder, elsewhere;
-  const fs::path path = folder.path();
+  const TemporaryFolder folder, elsewhere;
+  const fs::path path = folder.path;
   save(path, 1, 1);
   const ParameterList& list = small_network().parameters();
   const Tensor weights = zeros({list.numel()}, DType::f32, cpu_device());
@@ -277,7 +268,7 @@ TEST_CASE("a file that is not where the checkpoint is, or is another, is not com
     CHECK_FALSE(fs::exists(path / file.name));  // it would only take space
   };
   refuse(
-      write_checkpoint_file(elsewhere.path(), "model", 2, list, {{"", weights}}),
+      write_checkpoint_file(elsewhere.path, "model", 2, list, {{"", weights}}),
       "lacks model-2.safetensors, which a rank has written: it was removed, or the hosts do not");
   CheckpointFile file = write_checkpoint_file(path, "model", 2, list, {{"", weights}});
   overwrite(path / file.name, static_cast<std::size_t>(file.bytes) - 1, "x");
@@ -291,16 +282,16 @@ TEST_CASE("a file that is not where the checkpoint is, or is another, is not com
 }
 
 TEST_CASE("a file that is far larger than any manifest is not read as one", "[checkpoint]") {
-  const OwnFolder folder;
-  save(folder.path(), 1, 1);
-  fs::resize_file(folder.path() / "manifest.json", 300 << 20);  // it takes no room on the disk
-  CHECK_THAT(error_of(folder.path()),
+  const TemporaryFolder folder;
+  save(folder.path, 1, 1);
+  fs::resize_file(folder.path / "manifest.json", 300 << 20);  // it takes no room on the disk
+  CHECK_THAT(error_of(folder.path),
              Contains("manifest.json has 314572800 bytes, and files of its kind"));
 }
 
 TEST_CASE("a checkpoint of a newer format is not passed over for an older one", "[checkpoint]") {
-  const OwnFolder folder;
-  const fs::path path = folder.path(), manifest = path / "manifest.json";
+  const TemporaryFolder folder;
+  const fs::path path = folder.path, manifest = path / "manifest.json";
   save(path, {1, "run"}, 1, {.count = 2, .last = 2});
   save(path, {2, "run"}, 2, {.count = 2, .last = 2});
   REQUIRE(manifests_of(path).size() == 2);
@@ -323,8 +314,8 @@ TEST_CASE("a checkpoint that can't be opened is not passed over for an older one
     }
     bool is_one;
   };
-  const OwnFolder folder;
-  const fs::path path = folder.path();
+  const TemporaryFolder folder;
+  const fs::path path = folder.path;
   save(path, {1, "run"}, 1, {.count = 2, .last = 2});
   save(path, {2, "run"}, 2, {.count = 2, .last = 2});
   fs::permissions(path, fs::perms(0755));
@@ -348,8 +339,8 @@ TEST_CASE("a checkpoint that can't be opened is not passed over for an older one
 }
 
 TEST_CASE("a checkpoint is found whole while a run saves beside it", "[checkpoint]") {
-  const OwnFolder folder;
-  const fs::path path = folder.path();
+  const TemporaryFolder folder;
+  const fs::path path = folder.path;
   save(path, {1, "a"}, 1);
   std::jthread neighbour([&](const std::stop_token& over) {
     for (int step = 2; !over.stop_requested(); ++step) save(path, {step, "a"}, step);
@@ -366,8 +357,8 @@ TEST_CASE("a checkpoint is found whole while a run saves beside it", "[checkpoin
 }
 
 TEST_CASE("a save does not replace a newer update of its run", "[checkpoint]") {
-  const OwnFolder folder;
-  const fs::path path = folder.path();
+  const TemporaryFolder folder;
+  const fs::path path = folder.path;
   save(path, {5, "a"}, 5);
   CHECK_THROWS_WITH(save(path, {4, "a"}, 4, {2}), Contains("has update 5 of this run by now") &&
                                                       Contains("update 4 does not replace it"));
@@ -380,8 +371,8 @@ TEST_CASE("a save does not replace a newer update of its run", "[checkpoint]") {
 }
 
 TEST_CASE("an older checkpoint is found by its update", "[checkpoint]") {
-  const OwnFolder folder;
-  const fs::path path = folder.path();
+  const TemporaryFolder folder;
+  const fs::path path = folder.path;
   for (int step : {1, 2, 3}) save(path, {step, "a"}, step, {3});
   for (int step : {1, 2, 3}) CHECK(find_intact(path, step).checkpoint->step() == step);
   CHECK_THROWS_WITH(find_intact(path, 4),
@@ -389,10 +380,10 @@ TEST_CASE("an older checkpoint is found by its update", "[checkpoint]") {
 }
 
 TEST_CASE("an opened checkpoint lasts until it is closed", "[checkpoint]") {
-  const OwnFolder folder;
-  save(folder.path(), {1, "a"}, 1);
-  OpenedCheckpoint opened(find_intact(folder.path()).checkpoint);
-  fs::remove_all(folder.path());
+  const TemporaryFolder folder;
+  save(folder.path, {1, "a"}, 1);
+  OpenedCheckpoint opened(find_intact(folder.path).checkpoint);
+  fs::remove_all(folder.path);
   CHECK_NOTHROW(opened.get()->verify());
   opened.close();
   CHECK(opened.manifest().step == 1);
