@@ -10,7 +10,7 @@
 #include "examples/pages/report_page.h"
 #include "examples/pages/report_window.h"
 #include "nn/checkpoint/file.h"
-#include "parallel/observers/pretended_count.h"
+#include "parallel/simulation/machine.h"
 
 namespace plangrad::examples {
 using nlohmann::json;
@@ -122,8 +122,8 @@ std::vector<std::pair<std::string, std::string>> pretended_facts(const json& sum
                                    summary["bandwidth"].get<double>(),
                                    ranks > 0 ? fmt::format(", a card for {} ranks", ranks) : ""));
   }
-  if (const std::string late = lateness(summary); !late.empty())
-    facts.emplace_back("not as pretended", late);
+  if (const std::int64_t late = summary.value("late", 0); late > 0)
+    facts.emplace_back("not as pretended", lateness(late, summary["computations"]));
   return facts;
 }
 

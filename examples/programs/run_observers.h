@@ -26,7 +26,7 @@ struct ObservedRun {
   std::string unit = "tokens";
   std::int64_t units_per_step = 0;
   double flops_per_unit = 0;
-  int bits_every = 0;  ///< updates between choices of an adaptive codec's bits; 0: none
+  CodecSpec codec = {};                                  ///< that of gradient sums
   std::shared_ptr<const Pretended> pretended = nullptr;  ///< null: nothing is
   std::shared_ptr<Rescue> rescue = std::make_shared<Rescue>();
   /// Called after each save of rank 0.

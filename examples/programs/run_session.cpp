@@ -113,7 +113,7 @@ ReadyRun checked(const RunFlags& flags, ReadyRun run, bool one_process) {
            " microbatches each: a run has fewer than ", most_microbatches,
            " microbatches in all; give it fewer --steps");
   ObservedRun& observed = run.settings.observed;
-  observed.bits_every = plan.codec.kind().chooses_bits ? plan.codec.period : 0;
+  observed.codec = plan.codec;
   const Observers observers = run_observers(flags, observed);
   check_lengths(run.settings.plans->lengths(), Borders(run.settings, first, observers), first);
   run.settings.plans->check(first, left);
@@ -171,8 +171,8 @@ bool train(const RunFlags& flags, const ReadyRun& run, Transport& real, int plac
   const std::unique_ptr<RunData> data =
       run_data(run.examples, run.layout.per_step(), run.layout.rows(), flags.batch);
   const DeviceKind& kind = device_kind(flags.device);
-  const DevicePtr made = kind.make(place, flags.cuda_graph);
-  const DevicePtr device = flags.profile ? profiled_device(made) : made;
+  DevicePtr device = kind.make(place, flags.cuda_graph);
+  if (flags.profile) device = profiled_device(device);
   device->meter().set_cap(flags.memory_cap);
   // Wrap the transport for devices that have their own memory.
   const std::unique_ptr<Transport> outer =

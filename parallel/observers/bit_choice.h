@@ -9,10 +9,10 @@ namespace plangrad::parallel {
 
 class BitChoice : public AskingObserver<Bits, Nothing> {
  public:
-  /// every: updates, the codec's period; 0: never
-  explicit BitChoice(int every) : every_(every) {}
+  explicit BitChoice(const CodecSpec& codec)
+      : every_(codec.kind().chooses_bits ? codec.period : 0) {}
   const char* name() const override { return "bits"; }
-  bool chooses_bits() const override { return true; }
+  bool serves(const CodecKind& codec) const override { return codec.chooses_bits; }
   Border next_border(int done) const override {
     return {next_multiple(every_, done), "choice of bits"};
   }
@@ -44,7 +44,7 @@ class BitChoice : public AskingObserver<Bits, Nothing> {
   }
   // [end snippet]
 
-  const int every_;
+  const int every_;  // updates; 0: never
 };
 
 }  // namespace plangrad::parallel

@@ -8,15 +8,6 @@
 
 namespace plangrad::parallel {
 
-/// "12 of 800 computations took longer than pretended; ..."; empty if none did.
-///   summary: what PretendedCount writes
-inline std::string lateness(const nlohmann::json& summary) {
-  if (summary.value("late", 0) == 0) return "";
-  return text(summary["late"].get<std::int64_t>(), " of ",
-              summary["computations"].get<std::int64_t>(),
-              " computations took longer than pretended; the times are not those of the devices");
-}
-
 /// Writes "pretended" to summary.json: what is pretended, in seconds and bytes per second, how many
 /// computations of the session had a pretended time, and how many of them took longer ("late").
 class PretendedCount : public RunObserver {
@@ -34,8 +25,7 @@ class PretendedCount : public RunObserver {
     push(lead);
   }
   void ended(Lead& lead) override {
-    const std::string late = lateness(lead.summary()["pretended"]);
-    if (lead.steps() > lead.first() && !late.empty()) lead.say(late);
+    if (lead.steps() > lead.first() && late_ > 0) lead.say(lateness(late_, computations_));
   }
 
  private:

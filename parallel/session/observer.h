@@ -84,8 +84,8 @@ class RunObserver {
   virtual ~RunObserver() = default;
   /// One word, by which ranks find it in their lists: "validation".
   virtual const char* name() const = 0;
-  /// Whether it chooses the bits of an adaptive codec: a session with one needs such an observer.
-  virtual bool chooses_bits() const { return false; }
+  /// Whether it makes the choices that such a codec leaves to the run.
+  virtual bool serves(const CodecKind&) const { return false; }
 
   // ---- on every rank ----
 

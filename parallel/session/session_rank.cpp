@@ -109,9 +109,11 @@ void SessionRank::begin() {
   if (checkpoint)
     for (const auto& observer : observers_) observer->resume(*checkpoint, *this);
   engine_.prepare(plan.plan());
-  const bool is_adaptive = plan.plan().codec.kind().chooses_bits;
-  PG_CHECK(!is_adaptive || std::ranges::any_of(observers_, &RunObserver::chooses_bits), "codec ",
-           print(plan.plan().codec), " needs an observer that chooses its bits");
+  const CodecSpec& codec = plan.plan().codec;
+  const bool is_adaptive = codec.kind().chooses_bits;
+  const auto serves = [&](const auto& each) { return each->serves(codec.kind()); };
+  PG_CHECK(!is_adaptive || std::ranges::any_of(observers_, serves), "codec ", print(codec),
+           " needs an observer that serves it, and this run has none");
   begun_ = true;
   if (!checkpoint) return;
   read_state(*checkpoint, engine_);

@@ -220,6 +220,11 @@ int Pretended::computations(const Plan& plan) const {
   return count;
 }
 
+std::string lateness(std::int64_t late, std::int64_t computations) {
+  return autograd::text(late, " of ", computations, " computations took longer than pretended; ",
+                        "the times are not those of the devices");
+}
+
 Costs Pretended::instead_of(Costs measured, const Plan& plan) const {
   measured.forward.resize(plan.stages);
   measured.backward.resize(plan.stages);

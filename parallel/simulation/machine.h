@@ -72,4 +72,7 @@ struct Pretended {
   Costs instead_of(Costs measured, const Plan& plan) const;
 };
 
+/// "12 of 800 computations took longer than pretended; ..."
+std::string lateness(std::int64_t late, std::int64_t computations);
+
 }  // namespace plangrad::parallel

@@ -1,14 +1,13 @@
 // Adaptive runs: each rank measures its own gradient, and the bits are chosen from all of them.
 // Not here: measuring and choosing as such (adaptive_bits_test), runs with given bits
 // (codec_engine_test). Chapter 10; Alimohammadi et al. 2022 (L-GreCo).
-#include <stdlib.h>
-
 #include <deque>
 
 #include "autograd/backend.h"
 #include "autograd/cpu/cpu_backend.h"
 #include "nn/checkpoint/file.h"
 #include "parallel/codecs/codec.h"
+#include "parallel/observers/bit_choice.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
 #include "tests/parallel/support/coded_runs.h"
@@ -17,8 +16,6 @@
 using namespace plangrad::tests;
 
 namespace {
-
-namespace fs = std::filesystem;
 
 /// The first update's plan is measured, and the bits are chosen after it.
 std::vector<CodedRun> runs() {
@@ -80,35 +77,24 @@ std::vector<BitOptions> serial_options(const CodedRun& run) {
   return options;
 }
 
-class CodedData : public RunData {
- public:
-  Batches& training() override { return batches_; }
-  Batches& validation(bool) override { return batches_; }
-  std::vector<double> validation_weights(bool) const override { return {1}; }
-
- private:
-  SmallBatches batches_{coded_gpt(false)};
-};
-
-/// That a session of one update chooses.
+/// What a session of one update chooses.
 Bits chosen_by_session(const CodedRun& run) {
-  std::string folder = (fs::temp_directory_path() / "plangrad-XXXXXX").string();
-  PG_CHECK(::mkdtemp(folder.data()), "can't make a folder like ", folder);
+  const RunFolder folder;
   const Training training = training_of(run);
   run_ranks(layout_of(run, 1).stages == 3 ? 3 : 4, [&](Transport& transport) {
     set_compute_threads(1);
-    CodedData data;
-    SessionSettings settings;
-    settings.out = folder;
+    SmallData data(coded_gpt(false));
+    SessionSettings settings = settings_of(folder);
     settings.steps = 1;
-    settings.observers = observers_of({.bits_every = 1});
-    settings.engine.timeout = 20;
+    settings.observers = [&] {
+      Observers all = observers_of()();
+      all.insert(all.end() - 1, std::make_unique<BitChoice>(parse_codec(run.codec)));
+      return all;
+    };
     settings.plans = std::make_shared<Plans>(run.schedule, layout_of(run, 1));
     run_session(training, transport, cpu_device(), data, settings);
   });
-  const auto summary = nlohmann::json::parse(read_file(fs::path(folder) / "summary.json"));
-  fs::remove_all(folder);
-  return summary.at("bits").get<Bits>();
+  return nlohmann::json::parse(read_file(folder / "summary.json")).at("bits").get<Bits>();
 }
 
 }  // namespace

@@ -81,6 +81,17 @@ TEST_CASE("observers: a rank that was started without one says so", "[session]")
                              "the same flags"));
 }
 
+TEST_CASE("observers: a codec that leaves choices to its run needs one that makes them",
+          "[session]") {
+  const RunFolder folder;
+  const Layout layout{.width = 2, .codec = parse_codec("adaptive")};
+  auto change = [&](int, SessionSettings& settings) {
+    settings.plans = std::make_shared<Plans>("data", layout);
+  };
+  CHECK_THROWS_WITH(run_sessions(small_training(1), folder, 2, change),
+                    Contains("codec adaptive needs an observer that serves it"));
+}
+
 TEST_CASE("observers: ranks can't be asked while they run their rows", "[session]") {
   CHECK_THROWS_WITH(calls_of_run([](int) { return true; }, true),
                     Contains("observer \"noting\" asks ranks that are in their rows"));

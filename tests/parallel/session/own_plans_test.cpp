@@ -1,11 +1,11 @@
 // A user's own endless plan as the plans of a run: of any length that it has, and from any update
 // on, it is the plan of the schedule that it was made by.
-#include "parallel/observers/validation.h"
 #include "parallel/plan/plan.h"
 #include "parallel/session/session.h"
 #include "tests/catch.h"
 #include "tests/parallel/support/endless_cases.h"
 #include "tests/parallel/support/plan_cases.h"
+#include "tests/parallel/support/small_session.h"
 
 using namespace plangrad::tests;
 using namespace plangrad::parallel;
@@ -85,7 +85,7 @@ TEST_CASE("own plans: an endless plan must fit where the run ends, is validated 
   CHECK_NOTHROW(check(two, 0));
   CHECK_THROWS_WITH(check(two, 9),
                     Contains("it can't make the 1 from update 9 to the end after update 10; use "));
-  observers.push_back(std::make_unique<Validation>(3));
+  observers = observers_of({.evaluate_every = 3})();
   CHECK_THROWS_WITH(check(two, 0), Contains("2 updates, or 1 more any number of times; ") &&
                                        Contains("the 1 from update 9 to the end after update 10"));
   scope.save_every = 4;

@@ -5,7 +5,6 @@
 
 #include "autograd/cpu/cpu_backend.h"
 #include "nn/checkpoint/file.h"
-#include "parallel/observers/bit_choice.h"
 #include "parallel/observers/run_record.h"
 #include "parallel/observers/validation.h"
 #include "parallel/session/saving.h"
@@ -41,7 +40,6 @@ std::function<Observers()> observers_of(const Watch& watch) {
         std::make_unique<RunRecord>(*log, RecordSettings{.report_every = watch.report_every});
     all.push_back(std::move(log));
     if (watch.saved) all.push_back(std::make_unique<OnSaved>(watch.saved));
-    all.push_back(std::make_unique<BitChoice>(watch.bits_every));
     all.push_back(std::make_unique<Validation>(watch.evaluate_every));
     all.push_back(std::move(record));
     return all;

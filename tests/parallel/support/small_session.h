@@ -27,12 +27,13 @@ struct RunFolder {
 
 class SmallData : public RunData {
  public:
+  explicit SmallData(const GptConfig& config = small_gpt()) : batches_(config) {}
   Batches& training() override { return batches_; }
   Batches& validation(bool) override { return batches_; }
   std::vector<double> validation_weights(bool) const override { return {1, 1}; }
 
  private:
-  SmallBatches batches_{small_gpt()};
+  SmallBatches batches_;
 };
 
 /// Two replicas if the schedule is "data", else two stages.
@@ -52,7 +53,7 @@ class WatchedPlans : public Plans {
 
 /// What the observers of a small session do: numbers of updates from one time to the next.
 struct Watch {
-  int evaluate_every = 250, bits_every = 0;
+  int evaluate_every = 250;
   double report_every = 30;               ///< seconds
   std::function<void()> saved = nullptr;  ///< called on rank 0 after each save
 };
