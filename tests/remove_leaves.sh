@@ -1,24 +1,31 @@
 #!/usr/bin/env bash
-# Takes three leaves away (tests/leaves.txt), each with the lines that register it, from a copy of
-# the last commit; then builds, and runs the tests. By hand: it builds everything.
-#   tests/remove_leaves.sh [FOLDER [DATE]]    FOLDER: for the copy, new; DATE chooses: 2026-11-22
+# Takes leaves away (tests/leaves.txt), each with the lines that register it, from a copy of the last
+# commit; then builds, and runs the tests. By hand: it builds everything.
+#   tests/remove_leaves.sh [FOLDER [DATE | NAME...]]
+#     FOLDER is new, for the copy. A DATE chooses three leaves: 2026-11-22. Or: the leaves' NAMEs.
 # Passes if all builds and every test that fails is a leaf's own: its file, or what that includes of
 # tests/, names the leaf; or it is about the chapters and comments, which do.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 folder=${1:-$(mktemp -d)}
-date=${2:-$(date +%F)}
+shift $(($# > 0))
 [[ ! -d $folder || -z $(ls -A "$folder") ]] || { echo "$folder is not empty" >&2; exit 2; }
 git -c safe.directory='*' clone -q "$root" "$folder"
 cd "$folder"
 
 mapfile -t leaves < <(grep -v '^#' tests/leaves.txt | awk '$4 != "."')
-seed=$((10#${date//-/}))
 chosen=()
-for step in 0 1 2; do  # three different ones
-  at=$(((seed + step * (1 + seed % 3)) % ${#leaves[@]}))
-  chosen+=("${leaves[at]}")
-done
+if [[ ${1:-$(date +%F)} =~ ^[0-9]{4}-[0-9]{2}-[0-9]{2}$ ]]; then
+  seed=${BASH_REMATCH[0]//-/}
+  for step in 0 1 2; do  # three different ones
+    chosen+=("${leaves[(seed + step * (1 + seed % 3)) % ${#leaves[@]}]}")
+  done
+else
+  for name; do
+    chosen+=("$(printf '%s\n' "${leaves[@]}" | grep -E "^[^ ]+ +$name ")") ||
+      { echo "tests/leaves.txt has no leaf $name that can be taken away" >&2; exit 2; }
+  done
+fi
 
 words=""
 for leaf in "${chosen[@]}"; do
@@ -27,13 +34,13 @@ for leaf in "${chosen[@]}"; do
   words+="${words:+|}$name"
   for pattern in ${patterns//,/ }; do
     for file in $(compgen -G "$pattern"); do
+      words+=$(sed -n 's/.*\.name = "\([^"]*\)".*/|\1/p' "$file" | tr -d '\n')  # as users type it
+      [[ $file == tests/* ]] || words+="|$(basename "${file%.*}")"
       git rm -qf "$file"
-      stem=$(basename "${file%.*}")
-      words+="|$stem"
     done
   done
   [[ $lines == - ]] || for line in ${lines//,/ }; do
-    grep -vF -- "${line#*:}" "${line%%:*}" >"$folder/.kept"
+    grep -viF -- "${line#*:}" "${line%%:*}" >"$folder/.kept"
     words+="|$(tr -d '()' <<<"${line#*:}")"  # as it is registered
     # The last line of a macro's list has no backslash behind it.
     perl -0pi -e 's/\\\n\n/\n\n/g' "$folder/.kept"
@@ -56,13 +63,15 @@ made_of() {
     mpi/*) file=tests/parallel/mpi/checks.cpp ;;
     fuzz/*) file=tests/fuzz/targets/${1#*/}.cpp ;;
     *_in_browser) file=tests/browser/$1.py ;;
-    gpu_script_on_the_emulator) file=tests/cuda/device_engine_test.cpp ;;
+    gpu_script_on_the_emulator) file="tests/cuda/device_engine_test.cpp tests/gpu_pack.sh" ;;
     *) file=$(grep -rlF --include='*.cpp' -- "\"${1#*/}\"" tests | head -1) ;;
   esac
-  [[ -n $file ]] || return 0
-  echo "$file"
-  grep -oP '^#include "\Ktests/[^"]*' "$file" | while read -r header; do
-    ls "$header" "${header%.h}.cpp" 2>/dev/null || true
+  local more=$file
+  while [[ -n $more ]]; do  # what is included, and what that includes
+    printf '%s\n' $more
+    file+=$'\n'$more
+    more=$(grep -ohP '^#include "\Ktests/[^"]*' $more | sed 'p; s/h$/cpp/' | sort -u |
+      grep -vxF "$file" | xargs -r ls 2>/dev/null) || true
   done
 }
 while read -r test; do
