@@ -27,7 +27,6 @@
 
 #include "autograd/backend.h"
 #include "cuda/backend/graphs.h"
-#include "cuda/backend/memory.h"
 
 namespace plangrad::cuda {
 

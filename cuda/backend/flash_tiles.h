@@ -6,8 +6,6 @@
 // Chapters 03 and 12; PTX ISA, mma; Dao 2023, "FlashAttention-2".
 #pragma once
 
-#include <cstring>
-
 #include "cuda/backend/kernel_types.h"
 
 namespace plangrad::cuda {

@@ -5,8 +5,6 @@
 // Chapters 01, broadcasting, and 03; CUDA C++ Programming Guide, function parameters.
 #pragma once
 
-#include <cstring>
-
 #include "autograd/shape.h"
 #include "cuda/backend/kernel_types.h"
 

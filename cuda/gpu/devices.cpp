@@ -6,8 +6,6 @@
 // which the emulator always has. All else of cuda/ is compiled by both. Chapter 04.
 #include "cuda/devices.h"
 
-#include <cstdlib>
-
 #include "cuda/transport/staged_transport.h"
 
 namespace plangrad::cuda {

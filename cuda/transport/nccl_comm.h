@@ -15,7 +15,6 @@
 
 #include "cuda/launch/runtime.h"
 #include "parallel/transports/launch.h"
-#include "parallel/transports/transport.h"
 
 namespace plangrad::cuda {
 

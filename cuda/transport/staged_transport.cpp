@@ -2,8 +2,6 @@
 // Requests are asked in turn, as MPI's are: a device sends no signal. Chapter 04.
 #include "cuda/transport/staged_transport.h"
 
-#include <algorithm>
-
 namespace plangrad::cuda {
 
 DeviceRequest::DeviceRequest(StagedTransport& transport, const Message& message, bool receives)

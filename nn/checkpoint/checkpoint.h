@@ -15,7 +15,6 @@
 // here changes; a new format is a new file, which knows flat buffers and parameters only.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <tuple>
 

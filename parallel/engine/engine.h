@@ -17,7 +17,6 @@
 #pragma once
 
 #include "parallel/codecs/low_rank.h"
-#include "parallel/collectives/collective.h"
 #include "parallel/engine/run_result.h"
 #include "parallel/engine/stage_runner.h"
 #include "parallel/engine/weight_store.h"

@@ -12,7 +12,6 @@
 #include <set>
 
 #include "parallel/lowering/lower.h"
-#include "parallel/plan/plan.h"
 
 namespace plangrad::parallel {
 

@@ -10,7 +10,6 @@
 #include "parallel/planner/stage_seconds.h"
 #include "parallel/schedules/schedule.h"
 #include "parallel/simulation/breakdown.h"
-#include "parallel/simulation/events.h"
 #include "parallel/simulation/simulate.h"
 
 namespace plangrad::parallel {

@@ -3,7 +3,6 @@
 // Chapter 16.
 #include "parallel/planner/search.h"
 
-#include <deque>
 #include <queue>
 #include <thread>
 

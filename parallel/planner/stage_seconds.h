@@ -4,9 +4,7 @@
 // Chapter 16.
 #pragma once
 
-#include "parallel/collectives/collective.h"
 #include "parallel/planner/layer_costs.h"
-#include "parallel/simulation/costs.h"
 #include "parallel/simulation/machine.h"
 
 namespace plangrad::parallel {

@@ -19,7 +19,6 @@
 #include <functional>
 
 #include "parallel/lowering/lower.h"
-#include "parallel/plan/plan.h"
 #include "parallel/schedules/layout.h"
 
 namespace plangrad::parallel {

@@ -8,7 +8,6 @@
 #include <climits>
 #include <condition_variable>
 #include <csignal>
-#include <cstdio>
 #include <exception>
 #include <iostream>
 #include <utility>
