@@ -112,6 +112,8 @@ std::string foreign_kind(std::string_view start) {
       {"\x80\2\x8a\x0a", pickle},
       {"\x80\2}q", pickle},
       {"gguf", "is a GGUF file of llama.cpp: use the model that it was converted from"},
+      {"lmgg", "is a GGML file of llama.cpp: use the model that it was converted from"},
+      {"litpkds", "is a PackedDataset of Lit-GPT: write its ids alone, as uint16"},
       {"\x1f\x8b\x08", "is packed by gzip: unpack it with gunzip"},
       {"\x28\xb5\x2f\xfd", "is packed by zstd: unpack it with unzstd"},
       {"\xfd\x37zxz", "is packed by xz: unpack it with unxz"},

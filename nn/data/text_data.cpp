@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 #include <set>
 
 #include "nn/checkpoint/file.h"
@@ -126,15 +125,28 @@ bool are_floats(std::string_view bytes) {
   return 10 * std::ranges::count_if(values, ordinary) > 9 * std::ssize(values);
 }
 
-/// Whether the first of two bytes takes few values and the second one many. Ids are numbered by
-/// frequency, or at random, so their high bytes vary less than the low ones, or as much.
-bool are_swapped(std::string_view bytes) {
-  std::map<char, double> counts[2];  // by place, and byte
-  for (std::size_t at = 0; at < bytes.size(); ++at) ++counts[at % 2][bytes[at]];
-  double alike[2] = {};  // the chance that two bytes are equal
-  for (const int place : {0, 1})
-    for (const auto& [byte, count] : counts[place]) alike[place] += count * count;
-  return counts[1].size() > 16 && alike[0] > 4 * alike[1];
+/// Says what bytes are of which the first and the second of two differ from those of token ids. Ids
+/// are numbered by frequency, or at random: their high bytes vary less than the low ones, or all
+/// values are alike; and they lie apart from the middle of each half, where floats are.
+std::string kind_of_pairs(std::string_view bytes) {
+  double count[2][256] = {}, alike[2] = {}, apart = 0, ordinary = 0, negative = 0;
+  for (std::size_t at = 0; at < bytes.size(); ++at)
+    ++count[at % 2][static_cast<unsigned char>(bytes[at])];
+  for (int byte = 0; byte < 256; ++byte) {
+    for (const int place : {0, 1}) alike[place] += count[place][byte] * count[place][byte];
+    apart += std::abs(count[0][byte] - count[1][byte]);
+    if (byte > 0x7f) negative += count[1][byte];
+    const int exponent = byte & 0x7f;
+    if (exponent >= 0x10 && exponent < 0x48) ordinary += count[1][byte];
+  }
+  const double pairs = static_cast<double>(bytes.size()) / 2;
+  if (std::ranges::count(count[1], 0.0) < 240 && alike[0] > 4 * alike[1])
+    return "looks like big-endian token ids: swap their bytes";
+  if (pairs >= 128 && ordinary > 0.9 * pairs && std::abs(negative / pairs - 0.5) < 0.15)
+    return "looks like values of float16";
+  if (pairs >= 2048 && apart < 0.2 * pairs && alike[0] > 0.01 * pairs * pairs)
+    return "looks like values of 1 byte: write token ids as uint16";
+  return "";
 }
 
 /// Says what a .bin file holds if it is no token ids of 2 bytes; empty if it may be such.
@@ -144,6 +156,9 @@ std::string other_than_tokens(std::string_view bytes) {
   if (number / 10'000 == 2024)
     return text("is a file of llm.c of the kind ", number, "; only ", llmc_ids,
                 " has ids of 2 bytes");
+  const std::uint64_t last = number + 1ull;  // the place in the table of the last sample's end
+  if (number > 0 && 4 * last + 4 <= bytes.size() && word_at(bytes, last) == bytes.size())
+    return "holds samples behind a table of places: write the ids of all samples alone";
   if (__builtin_bswap32(number) == llmc_ids) return "is a file of llm.c from a big-endian machine";
   const std::string_view start = bytes.substr(0, 1 << 16);  // enough to see many ids
   if (start.size() > 10 && word_at(start, 1) == 0 && start.substr(8, 2) == "{\"")
@@ -158,10 +173,9 @@ std::string other_than_tokens(std::string_view bytes) {
     return "holds the same id everywhere, from which nothing can be learnt: write it anew";
   if (are_ids_of(3, start)) return "looks like token ids of 3 bytes: write them as uint16";
   if (are_ids_of(4, start)) return "looks like token ids of 4 or 8 bytes: write them as uint16";
-  if (are_floats<float>(start)) return "looks like values of float32";
+  if (are_floats<float>(start)) return "looks like values of float32 or bfloat16";
   if (are_floats<double>(start)) return "looks like values of float64";
-  if (are_swapped(start)) return "looks like big-endian token ids: swap their bytes";
-  return "";
+  return kind_of_pairs(start);
 }
 
 /// The token ids of a .bin file, 2 bytes each: what follows a header of llm.c, or all.

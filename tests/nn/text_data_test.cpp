@@ -4,10 +4,6 @@
 
 #include <sys/resource.h>
 
-#include <bit>
-#include <cmath>
-
-#include <filesystem>
 #include <numeric>
 #include <set>
 
@@ -175,6 +171,7 @@ TEST_CASE("text data: .bin files of other kinds are refused where it can be told
   refused("PK\x03\x04 and more", "is a zip archive: unpack it; if torch.save wrote");
   refused("\x93NUMPY and more", "is an array of numpy.save");
   refused("<!DOCTYPE html>", "is a web page");
+  refused(word(2) + word(16) + word(18) + word(20) + "abcd", "samples behind a table of places");
   std::string text;
   while (text.size() < 1000) text += "To be, or not to be: é ";
   refused(text, "is text");
@@ -185,6 +182,7 @@ TEST_CASE("text data: .bin files of other kinds are refused where it can be told
   }
   refused(wide, "looks like token ids of 4 or 8 bytes");
   std::string three, swapped, letters, floats, doubles, utf16 = "\xff\xfe", ids;
+  std::string halves, brains, bytes;
   for (std::uint32_t i = 0; i < 30'000; ++i) {
     std::uint32_t id = i * 7919 % 65'521;
     for (int twice = 0; twice < 2; ++twice) id = id * id >> 16;  // small ones are most
@@ -194,6 +192,9 @@ TEST_CASE("text data: .bin files of other kinds are refused where it can be told
     const float value = 0.02f * std::sin(static_cast<float>(i));
     floats += word(std::bit_cast<std::uint32_t>(value));
     doubles.append(std::bit_cast<std::array<char, 8>>(value / 3.0).data(), 8);
+    halves += word(0x2000 + id % 0x800 + (i % 2 << 15)).substr(0, 2);
+    brains += floats.substr(floats.size() - 2);
+    bytes += static_cast<char>(i * i / 7 % 61 * (i % 3));
     utf16 += {static_cast<char>('a' + id % 26), '\0'};
     ids += word(id).substr(0, 2);
   }
@@ -202,6 +203,9 @@ TEST_CASE("text data: .bin files of other kinds are refused where it can be told
   refused(letters, "looks like big-endian token ids");
   refused(floats, "looks like values of float32");
   refused(doubles, "looks like values of float64");
+  refused(halves, "looks like values of float16");
+  refused(brains, "or bfloat16");
+  refused(bytes, "looks like values of 1 byte: write token ids as uint16");
   refused(utf16, "is text of UTF-16");
   for (const char byte : {'\0', '\xff'}) refused(std::string(128, byte), "the same id everywhere");
   refused(std::string(257, 'x') + "ustar  " + ids, "a tar archive");
@@ -215,7 +219,9 @@ TEST_CASE("text data: .bin files of other kinds are refused where it can be told
                                     {"\x89HDF\r\n\x1a\n", "a file of HDF5"},
                                     {"\x89PNG\r\n\x1a\n", "a picture"},
                                     {"\x7f\x45LF", "a program"},
-                                    {"MMIDIDX", "an index of Megatron"}})
+                                    {"MMIDIDX", "an index of Megatron"},
+                                    {"lmgg", "a GGML file of llama.cpp"},
+                                    {"LITPKDS", "a PackedDataset of Lit-GPT"}})
     refused(start + ids, what);
   // Ids that begin as a pickle or gzip might, and such as use all values alike, are read.
   std::string evenly;
