@@ -77,7 +77,7 @@ json byte_pairs_json(const BytePairVocabulary& vocabulary) {
 void check_setting(const json& part, const char* name, const json& wanted) {
   const json found = part.is_object() ? part.value(name, json()) : json();
   PG_CHECK(found.is_null() || found == wanted, name, " is ", found.dump().substr(0, 200),
-           "; plangrad's byte pairs need ", wanted.dump());
+           "; plangrad needs ", wanted.dump());
 }
 
 /// Puts tokens in the order of their ids.
@@ -207,20 +207,23 @@ std::vector<std::string> merges_of(const json& model) {
   return merges;
 }
 
+/// Returns how a tokenizer splits text. throws: Error if a normalizer changes the text first
+json split_of(const json& all) {
+  const json none{{"type", "Sequence"}, {"normalizers", json::array()}};
+  if (all.value("normalizer", json()) != none) check_setting(all, "normalizer", nullptr);
+  const json split = all.value("pre_tokenizer", json());
+  const bool is_list = split.is_object() && split.value("type", "") == "Sequence";
+  return is_list && split.at("pretokenizers").size() == 1 ? split["pretokenizers"][0] : split;
+}
+
 /// Reads a tokenizer of byte pairs.
 BytePairVocabulary byte_pairs_of(const json& all, const Beside& beside) {
-  const json& model = all.at("model");
-  json split = all.value("pre_tokenizer", json());
-  if (split.is_object() && split.value("type", "") == "Sequence" &&
-      split.at("pretokenizers").size() == 1)
-    split = split["pretokenizers"][0];
+  const json &model = all.at("model"), split = split_of(all);
   const std::vector<std::string> merges = merges_of(model);
   PG_CHECK(split.is_object() && split.value("type", "") == "ByteLevel", "its pre_tokenizer is ",
            split.dump().substr(0, 200), "; plangrad's byte pairs need ByteLevel, which is GPT-2's");
   check_setting(split, "add_prefix_space", false);
   if (!merges.empty()) check_setting(split, "use_regex", true);
-  const json none{{"type", "Sequence"}, {"normalizers", json::array()}};
-  if (all.value("normalizer", json()) != none) check_setting(all, "normalizer", nullptr);
   for (const char* name : {"byte_fallback", "ignore_merges"}) check_setting(model, name, false);
   check_setting(model, "dropout", 0);
   check_setting(model, "continuing_subword_prefix", "");
@@ -244,10 +247,13 @@ std::vector<std::string> merge_lines(const std::string& file) {
   return lines;
 }
 
-/// Reads a model of words that are single characters.
-std::unique_ptr<Vocabulary> characters_of(const json& model) {
+/// Reads a tokenizer of words that are single characters.
+std::unique_ptr<Vocabulary> characters_of(const json& tokenizer, const Beside& beside) {
+  PG_CHECK(tokenizer.value("added_tokens", json::array()).empty() && beside.first.empty() &&
+               beside.last.empty() && beside.special.empty(),
+           "it adds tokens to characters; plangrad knows them beside byte pairs alone");
   std::string all;
-  for (const std::string& token : in_order(model.at("vocab"))) {
+  for (const std::string& token : in_order(tokenizer.at("model").at("vocab"))) {
     PG_CHECK(!token.empty() && first_code_point(token).length == static_cast<int>(token.size()),
              "its token \"", token, "\" is not one character; plangrad knows byte pairs, and ",
              "tokens that are characters");
@@ -256,6 +262,12 @@ std::unique_ptr<Vocabulary> characters_of(const json& model) {
   auto vocabulary = std::make_unique<CharVocabulary>(all);
   PG_CHECK(vocabulary->to_json().at("characters") == all,
            "its characters are not numbered in the order of their code points, as plangrad's are");
+  const json split = split_of(tokenizer),
+             by = split.is_object() ? split.value("pattern", json()) : json();
+  const json patterns[] = {{{"Regex", "[\\s\\S]"}}, {{"Regex", ""}}, {{"String", ""}}};
+  PG_CHECK(std::ranges::count(patterns, by) > 0 && split.value("behavior", "") == "Isolated",
+           "its pre_tokenizer is ", split.dump().substr(0, 200),
+           "; plangrad's characters need Split, Isolated, by the Regex [\\s\\S]");
   return vocabulary;
 }
 
@@ -304,9 +316,7 @@ std::unique_ptr<Vocabulary> read_tokenizer_json(const fs::path& file) {
              "none: set it to null if texts may begin and end without them; it is ",
              after.dump().substr(0, 200));
     if (kind == "BPE") return std::make_unique<BytePairVocabulary>(byte_pairs_of(all, beside));
-    PG_CHECK(all.value("added_tokens", json::array()).empty(),
-             "it adds tokens to characters; plangrad knows them beside byte pairs alone");
-    return characters_of(model);
+    return characters_of(all, beside);
   };
   return read_by(file, " can't be read as a tokenizer: ", read);
 }

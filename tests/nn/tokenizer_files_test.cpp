@@ -258,6 +258,34 @@ TEST_CASE("characters and bytes are read back") {
   CHECK(ids == ByteVocabulary().encode("a\xff the é"));
 }
 
+// The package tokenizers 0.23.3 splits text into characters by these three, and by no other here.
+TEST_CASE(
+    "a tokenizer of characters is read if it changes no text, and splits each from the next") {
+  const TokenizerFolder folder;
+  const CharVocabulary characters(" !abcd");
+  write_tokenizer(characters, folder.path, 8);
+  const json good = folder.tokenizer();
+  const auto with = [&](const char* part, const json& value) {
+    json all = good;
+    all[part] = value;
+    folder.write(all);
+    return read_tokenizer(folder.path)->encode("bad !");
+  };
+  const auto split = [](const char* kind, const char* by, const char* behavior = "Isolated") {
+    return json{{"type", "Split"}, {"pattern", {{kind, by}}}, {"behavior", behavior}};
+  };
+  const json list{{"type", "Sequence"}, {"pretokenizers", {split("Regex", "")}}};
+  for (const json& each : {split("Regex", ""), split("String", ""), list})
+    CHECK(with("pre_tokenizer", each) == characters.encode("bad !"));
+  for (const json& each : {split("Regex", "."), split("Regex", "[\\s\\S]", "Removed"), json(),
+                           json{{"type", "Whitespace"}}, json{{"type", "WhitespaceSplit"}}})
+    CHECK_THROWS_WITH(with("pre_tokenizer", each), Contains("its pre_tokenizer is "));
+  for (const char* each : {"Lowercase", "NFC", "StripAccents"})
+    CHECK_THROWS_WITH(with("normalizer", {{"type", each}}), Contains("plangrad needs null"));
+  write_file(folder.path / "special_tokens_map.json", R"({"pad_token": "[PAD]"})");
+  CHECK_THROWS_WITH(with("normalizer", nullptr), Contains("it adds tokens to characters"));
+}
+
 TEST_CASE("a tokenizer that plangrad would not follow is refused by what differs") {
   const TokenizerFolder folder;
   CHECK_THROWS_WITH(read_tokenizer(folder.path),
@@ -294,6 +322,7 @@ TEST_CASE("a tokenizer that plangrad would not follow is refused by what differs
   check_refused({{"model", {{"merges", {{"t", "h", "e"}}}}}}, "merge 1 joins 3 tokens");
   check_refused({{"added_tokens", {added(305, "<|x|>")}}}, "\"<|x|>\" has the id 305, and Hugging");
   check_refused({{"model", {{"type", "WordLevel"}}}}, "it adds tokens to characters");
+  std::filesystem::remove(folder.path / "tokenizer_config.json");  // which names a token
   check_refused({{"added_tokens", nullptr}, {"model", {{"type", "WordLevel"}}}},
                 "is not one character");
   json swapped{{"model", {{"type", "WordLevel"}, {"vocab", {{"b", 0}, {"a", 1}}}}}};
