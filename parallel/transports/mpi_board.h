@@ -63,7 +63,8 @@ class MpiBoard : public Transport {
     {
       std::lock_guard lock(mutex_);
       if (failed_) return;
-      failure_ = what.size() < sizeof Note::what ? what : what.substr(0, 1000) + " ...";
+      const bool fits = what.size() < sizeof Note::what;  // else both ends stay: advice is last
+      failure_ = fits ? what : what.substr(0, 500) + " ... " + what.substr(what.size() - 500);
       failed_ = true;
     }
     wake();
