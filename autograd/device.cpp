@@ -21,7 +21,7 @@ void MemoryMeter::add(Category category, std::int64_t bytes) {
            " bytes more for ", name_of(category), ", beside the ", held_[total].live,
            " that this rank holds, ", "are above the cap of ", cap_,
            "; raise --memory-cap, or use a smaller model or batch, ",
-           "more stages, --recompute, --zero or --samo");
+           "more --microbatches or stages, --recompute, --zero or --samo");
   count(category, bytes);
 }
 

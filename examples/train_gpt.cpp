@@ -100,6 +100,7 @@ ReadyRun prepare(const GptRun& run, int started) {
   const auto data = std::make_shared<const TextData>(load(run));
   GptConfig model = run.model;
   if (run.from.empty()) model.vocabulary = rows_of(run, *data);
+  run.check_model(model.vocabulary);
   check_resume(run, *data);
   check_stages(run, layout.first_plan()->plan().stages);
   Training training = layout.training(gpt(model));

@@ -55,7 +55,7 @@ void GptRun::parse(CLI::App& app, int argc, char** argv) {
   model.tied = !untied;
   if (!from.empty()) take_model(app);
   check();
-  check_model();
+  check_model(1);  // the vocabulary is not known before the data
   // Save absolute paths, so that a run can be resumed from another folder.
   saved["--data"] = std::filesystem::absolute(data).string();
   if (!validation.empty()) saved["--validation"] = std::filesystem::absolute(validation).string();
@@ -91,14 +91,15 @@ void GptRun::take_model(const CLI::App& app) {
 }
 
 /// Checks a lower bound of the memory that training needs; chapter 03 explains the terms.
-void GptRun::check_model() const {
+void GptRun::check_model(int tokens) const {
   GptConfig config = model;
-  config.vocabulary = 1;  // not known before the data
+  config.vocabulary = tokens;
   config.check();
   double width = model.width, layers = model.layers, context = model.context;
-  double parameters = layers * 12 * width * width;
-  double rows = parts.smallest_share(batch, ranks) * context * (parts.layout.recompute ? 1 : 16);
-  double bytes = 16 * parameters + (dtype == "bf16" ? 2 : 4) * rows * width * layers;
+  double parameters = layers * 12 * width * width + tokens * width;
+  double rows = parts.smallest_share(batch, ranks) * context;
+  double kept = width * layers * (parts.layout.recompute ? 1 : 16) + tokens;  // of a row
+  double bytes = 16 * parameters + (dtype == "bf16" ? 2 : 4) * rows * kept;
   check_memory(bytes,
                "fewer --layers, a smaller --width, --context or --batch, or more --microbatches");
 }

@@ -26,6 +26,8 @@ struct GptRun : RunFlags {
   /// throws: Error if a flag contradicts the saved run, or asks for something this build lacks
   void parse(CLI::App& app, int argc, char** argv);
 
+  /// throws: Error if no such model exists, or needs more memory than there is
+  void check_model(int tokens) const;
   /// Reads the text or the token ids; without --vocab, text is cut into characters.
   TextData load_data() const;
   parallel::MakeOptimizer optimizer() const;
@@ -34,7 +36,6 @@ struct GptRun : RunFlags {
 
  private:
   void take_model(const CLI::App& app);
-  void check_model() const;
 };
 
 /// Windows of `context` tokens: at places drawn from `seed` in training, consecutive in validation.

@@ -5,6 +5,8 @@
 
 #include <unistd.h>
 
+#include <fstream>
+
 #include "examples/programs/plan_words.h"
 #include "examples/programs/program.h"
 #include "examples/programs/rank_device.h"
@@ -107,7 +109,8 @@ void RunFlags::add_machine_flags(Flags& flags) {
   flags.choice("--transport", transport, {"threads", "mpi", "nccl"},
                "ranks are threads of this process, or processes started by mpirun; nccl: either, "
                "with messages from GPU to GPU");
-  flags.whole("--memory-cap", memory_cap, 0, "bytes that a rank may hold in total; 0: no limit");
+  flags.whole("--memory-cap", memory_cap, 0,
+              "bytes that a rank may hold in total; 0: what is left");
   flags.number("--timeout", timeout, limits::tiny, limits::large,
                "seconds without any progress after which a rank gives up waiting for another");
 }
@@ -344,6 +347,15 @@ std::string RunFlags::other_rate() const {
       return text("the learning rate leaves its course: ", is, " in update ", step + 1,
                   " instead of ", was, ", by ", why, "; ");
   return "";
+}
+
+std::int64_t RunFlags::cap() const {
+  if (memory_cap > 0 || device != "cpu") return memory_cap;
+  std::ifstream file("/proc/meminfo");
+  std::int64_t left = 0, kilobytes = 0;
+  for (std::string name; file >> name >> kilobytes; std::getline(file, name))
+    if (name == "MemAvailable:" || name == "SwapFree:") left += 1024 * kilobytes;
+  return left;
 }
 
 void RunFlags::check_memory(double bytes, const std::string& remedies) const {

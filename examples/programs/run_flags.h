@@ -38,7 +38,7 @@ struct RunFlags : parallel::SessionScope {
   std::string lose;             // ranks, on purpose
   std::string note;             // of the program elastic
   Attempt attempt;              // which session of an elastic run this is
-  std::int64_t memory_cap = 0;  // bytes per rank; 0: no limit
+  std::int64_t memory_cap = 0;  // bytes per rank; 0: see cap()
   int ranks = 0;                // 0: as many as the layout needs
   int ranks_per_host = 0;       // 0: group ranks by host name
   std::string device = "cpu", dtype = "f32", transport = "threads", reduction = "auto";
@@ -73,6 +73,9 @@ struct RunFlags : parallel::SessionScope {
   std::string other_rate() const;
   /// Rejects a run that can't fit, before anything is written. `remedies`: flags that would help.
   void check_memory(double bytes, const std::string& remedies) const;
+  /// The bytes that a rank may hold; 0: any number. Without --memory-cap, a rank on the CPU may hold
+  /// what the machine has left: Linux itself grants more, and then ends a process that fills it.
+  std::int64_t cap() const;
 
  private:
   std::vector<std::string> planned_words(const CLI::App& app) const;

@@ -3,12 +3,6 @@
 // Chapter 05.
 #include "examples/programs/run_session.h"
 
-#include <cstdlib>
-#include <iostream>
-#include <mutex>
-#include <optional>
-#include <thread>
-
 #include "autograd/cpu/cpu_backend.h"
 #include "examples/profile/profiled_device.h"
 #include "examples/programs/program.h"
@@ -173,7 +167,7 @@ bool train(const RunFlags& flags, const ReadyRun& run, Transport& real, int plac
   const DeviceKind& kind = device_kind(flags.device);
   DevicePtr device = kind.make(place, flags.cuda_graph);
   if (flags.profile) device = profiled_device(device);
-  device->meter().set_cap(flags.memory_cap);
+  device->meter().set_cap(flags.cap());
   // Wrap the transport for devices that have their own memory.
   const std::unique_ptr<Transport> outer =
       kind.transport(inner, device, flags.transport == "nccl", flags.timeout);

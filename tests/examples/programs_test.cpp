@@ -2,6 +2,8 @@
 // and leaves an earlier run as it was.
 #include "tests/examples/programs.h"
 
+#include "examples/programs/run_flags.h"
+
 using namespace plangrad::tests;
 
 namespace {
@@ -99,11 +101,23 @@ TEST_CASE("train_gpt refuses flags that make no sense, before it writes") {
 
 TEST_CASE("a model larger than the memory is refused, before anything is written") {
   Folder folder;
-  const std::string data = folder.write("letters.txt", letters);
+  const std::string data = folder.write("letters.txt", letters),
+                    ids = folder.write("ids.bin", repeat(std::string("\xff\xff\1\0", 4), 100));
   check_refusals(folder, {{{"--data", data, "--width", "1000000"}, "GB of memory, the machine has"},
                           {{"--data", data, "--batch", "99999999999"}, "GB of memory"},
+                          {{"--data", ids, "--batch", "1000000"}, "GB of memory"},
                           {{"--data", data, "--width", "200000000"}, "more than this network"},
                           {{"--data", data, "--warmup", "3000"}, "--warmup 3000 is longer than"}});
+}
+
+TEST_CASE("a rank on the CPU holds at most what the machine has left, or what it is told") {
+  plangrad::examples::RunFlags flags;
+  CHECK(flags.cap() > 1 << 20);
+  flags.memory_cap = 5;
+  CHECK(flags.cap() == 5);
+  flags = {};
+  flags.device = "cuda";
+  CHECK(flags.cap() == 0);
 }
 
 TEST_CASE("train_gpt refuses data that it can't train on, before it writes") {
