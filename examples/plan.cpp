@@ -149,7 +149,7 @@ void tell_machine(const PlanRequest& request, const CLI::App&) {
            "give a machine's name or file, or --measure");
   const auto write = [&](const std::string& text) {
     if (request.out.empty()) return print_text(text);
-    plangrad::nn::write_file(request.out, text);
+    write_result(request.out, text);
     tell("wrote " + request.out, std::cout);
   };
   PG_CHECK(request.measure || request.transport != "mpi", "--transport mpi needs --measure");

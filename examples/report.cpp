@@ -6,7 +6,6 @@
 #include "examples/pages/compare_runs.h"
 #include "examples/pages/report_page.h"
 #include "examples/programs/program.h"
-#include "nn/checkpoint/file.h"
 
 /// Shortens the values of others' files as terminals do, which a page would show whole.
 static bool shorten(int, nlohmann::json::parse_event_t, nlohmann::json& value) {
@@ -34,7 +33,7 @@ int main(int argc, char** argv) {
                ": the comparison is a page; give a name that ends in .html");
       return nlohmann::json::parse(examples::compare_runs(runs).dump(), shorten).dump();
     });
-    nn::write_file(out, examples::comparison_page("Comparison of runs", data));
+    examples::write_result(out, examples::comparison_page("Comparison of runs", data));
     examples::tell("comparison: " + out.string(), std::cout);
     return 0;
   });

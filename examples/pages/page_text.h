@@ -23,11 +23,16 @@ inline std::string json_in_page(const std::string& json) {
   return result;
 }
 
+/// What all pages begin with, by which a page is known as one of ours.
+inline constexpr const char* page_start =
+    "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+    "<meta name=\"generator\" content=\"plangrad\">\n";
+
 /// The page up to its body. Its scripts and styles are its own, and it loads nothing else.
 ///   scripts: more that its scripts may do, as a content security policy says it
 inline std::string page_head(const std::string& title, const std::string& style,
                              const std::string& scripts = "") {
-  return "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+  return std::string(page_start) +
          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
          "img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'" +
          scripts +

@@ -1,17 +1,12 @@
 // Chooses what a figure shows: lanes, shards, the cell that breaks a rule. Chapters 06 to 09.
 #include "examples/programs/plan_figure.h"
 
-#include <fmt/format.h>
-
-#include <filesystem>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "examples/pages/plan_facts.h"
 #include "examples/pages/player/player_facts.h"
 #include "examples/pages/player/player_page.h"
 #include "examples/programs/program.h"
-#include "nn/checkpoint/file.h"
 #include "parallel/drawing/draw.h"
 #include "parallel/drawing/figure.h"
 #include "parallel/plan/lifetimes.h"
@@ -49,8 +44,8 @@ bool draw_fault(const std::string& file, const Plan& plan, const PlanError& erro
                 const Costs& costs, const FigureOptions& figure) {
   if (error.rank < 0 || error.rule == "shape") return false;
   const int end = static_cast<int>(plan.rows[error.rank].size());
-  nn::write_file(file, parallel::draw_fault(plan, error.rank, error.index < 0 ? end : error.index,
-                                            error.what(), costs, figure));
+  write_result(file, parallel::draw_fault(plan, error.rank, error.index < 0 ? end : error.index,
+                                          error.what(), costs, figure));
   return true;
 }
 
@@ -69,7 +64,7 @@ VerifiedPlan verified_or_drawn(const PlanRequest& request, const Plan& plan) {
     return verify(plan);
   } catch (const PlanError& error) {
     const bool is_page = request.out.ends_with(".html");
-    if (is_page) nn::write_file(request.out, page(request, plan));
+    if (is_page) write_result(request.out, page(request, plan));
     const bool is_drawn =
         is_page || (request.out.ends_with(".svg") &&
                     draw_fault(request.out, plan, error, request.costs.of(plan), request.figure));
@@ -112,7 +107,7 @@ void draw_plan(const PlanRequest& asked_for, const Plan& plan) {
     std::cout << drawing;
     return;
   }
-  nn::write_file(request.out, drawing);
+  write_result(request.out, drawing);
   if (request.json) {
     nlohmann::json all = all_facts(verified, costs);
     all["file"] = request.out;

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <map>
 
-#include "nn/checkpoint/file.h"
+#include "examples/programs/program.h"
 #include "parallel/drawing/figure.h"
 #include "parallel/drawing/timeline_figure.h"
 #include "parallel/schedules/schedule.h"
@@ -277,7 +277,7 @@ Command poster_command() {
                 });
           },
           [=](const PlanRequest& request, const CLI::App&) {
-            nn::write_file(request.out, schedule_poster(*all));
+            write_result(request.out, schedule_poster(*all));
             tell("wrote " + request.out, std::cout);
           }};
 }

@@ -4,12 +4,12 @@
 #include "examples/programs/program.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <poll.h>
 #include <unistd.h>
 
 #include "autograd/version.h"
+#include "examples/pages/page_text.h"
+#include "nn/checkpoint/file.h"
 #include "nn/text/vocabulary.h"
 #include "parallel/codecs/codec.h"
 #include "parallel/transports/launch.h"
@@ -285,6 +285,40 @@ std::string PrintablePieces::take(std::string_view piece) {
   const std::string out = printable(std::string_view(held_).substr(0, held_.size() - kept));
   held_.erase(0, held_.size() - kept);
   return out;
+}
+
+namespace {
+
+/// Whether bytes begin as a page, figure, trace or text that the programs write.
+bool is_result(std::string_view bytes) {
+  static constexpr std::string_view starts[] = {
+      page_start,
+      R"(<svg xmlns="http://www.w3.org/2000/svg" class="timeline" role="img" aria-label="Timeline )",
+      R"(<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="Six ways to train on four)",
+      R"(<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="Schedules side by side")",
+      R"({"displayTimeUnit":"ms","traceEvents":[{"args":{"name":"rank 0)",
+      "rank 0  ",
+      "# Measured by plan machine --measure"};
+  return std::ranges::any_of(starts, [&](auto start) { return bytes.starts_with(start); });
+}
+
+}  // namespace
+
+void write_result(const std::filesystem::path& file, const std::string& bytes) {
+  std::error_code none;
+  if (!std::filesystem::exists(file, none)) return nn::write_file(file, bytes);
+  if (!std::filesystem::is_regular_file(file, none)) {
+    if (!(std::ofstream(file) << bytes << std::flush))
+      throw nn::Unwritable(file.string() + ": can't be written: name another file with --out");
+    return;
+  }
+  const nn::OpenFile there(file);
+  std::string old(std::min<std::uint64_t>(there.size(), 1 << 20), '\0');
+  there.read(0, std::as_writable_bytes(std::span(old)));
+  if (!old.empty() && old != bytes && !is_result(old))
+    throw UsageError(text(file.string(), " is there, and no program of plangrad wrote it: name ",
+                          "another file with --out, or move it away"));
+  nn::write_file(std::filesystem::canonical(file), bytes);  // a link to it stays
 }
 
 }  // namespace plangrad::examples

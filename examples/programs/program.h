@@ -4,6 +4,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <functional>
 #include <iostream>
 #include <limits>
@@ -181,5 +182,10 @@ class PrintablePieces {
  private:
   std::string held_;  // the beginning of a character
 };
+
+/// Writes a page, figure, trace or text to a file that the user named. A file there is replaced if
+/// it is empty or begins as such results do; a pipe or a device gets the bytes.
+/// throws: UsageError if another file is there; nn::Unwritable
+void write_result(const std::filesystem::path& file, const std::string& bytes);
 
 }  // namespace plangrad::examples

@@ -105,3 +105,28 @@ TEST_CASE("plan draw marks the critical path where it is asked to, and a figure 
     check_refused(small_plan("draw", "1f1b") + out + Words{"--critical-path"},
                   "add --out FILE.svg or FILE.html");
 }
+
+TEST_CASE("programs replace the pages, figures, traces and texts that they wrote, and no others") {
+  Folder folder;
+  const std::string page = folder.write("a.html", "my notes"),
+                    figure = folder.write("a.svg", "<svg xmlns=\"http://www.w3.org/2000/svg\"/>"),
+                    trace = folder.write("a.json", R"({"traceEvents":[]})"),
+                    text = folder.write("a.txt", "rank 0 of 4 is ready");
+  std::vector<Words> commands{{"plan", "poster", "--out", figure},
+                              {"plan", "machine", "dgx-a100", "--out", text}};
+  for (const std::string& file : {page, figure, trace, text})
+    commands.push_back(small_plan("draw", "1f1b") + Words{"--out", file});
+  const auto theirs = files_in(folder / "");
+  for (const Words& each : commands) check_refused(each, each.back() + " is there, and no program");
+  CHECK(files_in(folder / "") == theirs);
+  for (const Words& each : commands) {
+    std::filesystem::remove(each.back());
+    std::filesystem::create_symlink(folder.write("real", ""), each.back());
+    for (int times = 0; times < 2; ++times) output_of(each);
+    CHECK(std::filesystem::is_symlink(each.back()));
+  }
+  const std::string device = folder / "device";
+  std::filesystem::create_symlink("/dev/null", device);
+  output_of({"plan", "machine", "laptop", "--out", device});
+  CHECK(std::filesystem::is_symlink(device));
+}
