@@ -5,7 +5,6 @@
 #include <sys/mman.h>
 
 #include <map>
-#include <mutex>
 
 #include "autograd/cpu/cpu_backend.h"
 

@@ -3,9 +3,7 @@
 // Chapter 15.
 #include "examples/elastic/elastic.h"
 
-#include <algorithm>
 #include <iostream>
-#include <map>
 
 #include "examples/programs/plan_flags.h"
 #include "examples/programs/program.h"

@@ -10,10 +10,7 @@
 #include <sys/prctl.h>
 #endif
 
-#include <atomic>
 #include <cerrno>
-#include <sstream>
-#include <thread>
 
 #include "examples/programs/plan_flags.h"
 #include "examples/programs/program.h"

@@ -3,10 +3,6 @@
 // Chapter 05.
 #include "examples/elastic/silent_errors.h"
 
-#include <algorithm>
-#include <map>
-#include <set>
-
 #include "parallel/session/agreement.h"
 #include "parallel/session/session_rank.h"
 #include "parallel/transports/launch.h"

@@ -3,11 +3,7 @@
 // it could have begun. The first late one has no other late one to blame. Chapter 06.
 #include "examples/pages/report_cells.h"
 
-#include <algorithm>
 #include <cmath>
-#include <limits>
-#include <map>
-#include <tuple>
 
 #include "autograd/error.h"
 #include "examples/pages/report_window.h"

@@ -2,9 +2,6 @@
 // bytes; which count of values gave them is found by trying counts. Chapters 06 and 10.
 #include "examples/pages/report_memory.h"
 
-#include <algorithm>
-#include <cmath>
-#include <map>
 #include <numeric>
 
 #include "autograd/device.h"

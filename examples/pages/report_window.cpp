@@ -3,9 +3,6 @@
 // Chapter 06.
 #include "examples/pages/report_window.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "examples/pages/breakdown_words.h"
 #include "examples/pages/metrics_table.h"
 #include "examples/pages/report_cells.h"

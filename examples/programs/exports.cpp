@@ -7,11 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <map>
-#include <sstream>
-#include <vector>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/error.h"

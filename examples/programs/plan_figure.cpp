@@ -2,6 +2,7 @@
 #include "examples/programs/plan_figure.h"
 
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "examples/pages/plan_facts.h"
 #include "examples/pages/player/player_facts.h"

@@ -2,7 +2,6 @@
 // many stages and replicas fit the ranks. Chapter 06.
 #include "examples/programs/plan_flags.h"
 
-#include <algorithm>
 #include <cmath>
 #include <iostream>
 #include <iterator>

@@ -5,7 +5,6 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "autograd/cpu/cpu_backend.h"

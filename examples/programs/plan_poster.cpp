@@ -5,9 +5,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <map>
-
 #include "examples/programs/program.h"
 #include "parallel/drawing/figure.h"
 #include "parallel/drawing/timeline_figure.h"

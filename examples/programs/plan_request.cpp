@@ -1,9 +1,7 @@
 // A plan comes from a file or from a schedule; a request has what is not usual. Chapter 06.
 #include "examples/programs/plan_request.h"
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <ranges>
 
 #include "parallel/plan/plan.h"

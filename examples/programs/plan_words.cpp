@@ -5,10 +5,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
-#include <optional>
-
 #include "examples/pages/plan_facts.h"
 #include "examples/programs/program.h"
 #include "nn/checkpoint/file.h"

@@ -3,8 +3,6 @@
 // Chapter 11.
 #include "examples/programs/prune_flags.h"
 
-#include <algorithm>
-
 #include "examples/programs/program.h"
 
 namespace plangrad::examples {

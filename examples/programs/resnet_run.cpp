@@ -3,8 +3,6 @@
 // Chapters 02 and 05.
 #include "examples/programs/resnet_run.h"
 
-#include <algorithm>
-
 #include "examples/programs/program.h"
 #include "nn/models/resnet.h"
 

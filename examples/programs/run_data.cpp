@@ -3,11 +3,6 @@
 // Chapter 05.
 #include "examples/programs/run_data.h"
 
-#include <algorithm>
-#include <functional>
-#include <utility>
-#include <vector>
-
 namespace plangrad::examples {
 namespace {
 

@@ -4,10 +4,6 @@
 
 #include <fmt/chrono.h>
 
-#include <algorithm>
-#include <ctime>
-#include <nlohmann/json.hpp>
-
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/error.h"
 #include "examples/programs/exports.h"

@@ -3,11 +3,6 @@
 // Chapter 06.
 #include "examples/programs/run_layout.h"
 
-#include <fmt/ranges.h>
-
-#include <algorithm>
-#include <filesystem>
-
 #include "examples/programs/program.h"
 #include "nn/checkpoint/checkpoint.h"
 #include "parallel/transports/launch.h"

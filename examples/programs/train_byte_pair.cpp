@@ -3,7 +3,6 @@
 // Chapter 02; Sennrich et al. 2016, algorithm 1.
 #include "examples/programs/train_byte_pair.h"
 
-#include <map>
 #include <queue>
 #include <unordered_set>
 #include <utility>

@@ -2,7 +2,6 @@
 // folder; and the program that looks into checkpoints.
 #include <csignal>
 #include <fstream>
-#include <limits>
 
 #include "nn/checkpoint/checkpoint.h"
 #include "nn/checkpoint/file.h"

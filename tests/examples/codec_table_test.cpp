@@ -1,8 +1,6 @@
 // Every pair of schedule, codec, reduction, ZeRO and codec of activations: it trains, or it is
 // refused by name. Here flags become plans as in a program, without a process for each.
 // Not here: the numbers that such runs get to (tests/parallel/).
-#include <cmath>
-#include <mutex>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "examples/programs/run_layout.h"

@@ -1,6 +1,5 @@
 // train_gpt with cyclic schedules and with ZeRO: what a run writes, and that the form it takes does
 // not change its numbers. Not here: flags (schedule_flags_test).
-#include <algorithm>
 
 #include "nn/checkpoint/file.h"
 #include "tests/examples/runs.h"

@@ -1,7 +1,6 @@
 // Training on devices, emulated ones or GPUs, by threads, processes and NCCL: the CPU's losses
 // within a bound, the same bits whatever carries messages, checkpoints that move between devices.
 // Not here: kernels and transports (tests/cuda). Chapter 04.
-#include <cmath>
 
 #include "tests/examples/processes.h"
 #include "tests/examples/runs.h"

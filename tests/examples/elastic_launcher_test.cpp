@@ -1,12 +1,7 @@
 // The program elastic: what it starts again, what not, and what it says. Some tests give it another
 // mpirun, a script, which ends as the real one may. Not here: ranks that are threads
 // (elastic_runs_test.cpp). Chapter 15.
-#include <atomic>
-#include <csignal>
 #include <iostream>
-#include <set>
-#include <sstream>
-#include <thread>
 
 #include "examples/elastic/elastic.h"
 #include "examples/elastic/run_copy.h"

@@ -1,5 +1,4 @@
 // What programs say of themselves: --help, versions, suggestions, statuses.
-#include <sstream>
 
 #include "tests/examples/programs.h"
 

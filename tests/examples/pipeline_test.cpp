@@ -1,5 +1,4 @@
 // The program that shows the library on one page: its losses fall, and are those of one rank.
-#include <sstream>
 
 #include "tests/examples/programs.h"
 

@@ -1,10 +1,8 @@
 // From a run to the next one: `plan search --costs` reads what its computations took, and
 // `--plan-from` trains a plan that was found. Not here: searches without runs
 // (plan_search_test.cpp). Chapter 06.
-#include <algorithm>
 #include <fstream>
 #include <iterator>
-#include <sstream>
 
 #include "tests/examples/plan_program.h"
 #include "tests/examples/runs.h"

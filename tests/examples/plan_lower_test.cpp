@@ -1,6 +1,5 @@
 // plan lower: rows of computations become a whole plan, which is verified and trains, whoever wrote
 // them. Not here: what lowering adds (tests/parallel/lowering).
-#include <cstdlib>
 
 #include "nn/checkpoint/file.h"
 #include "parallel/schedules/schedule.h"

@@ -2,8 +2,6 @@
 // Not here: its commands, each in a file of its own (plan_show_test and so on).
 #include "tests/examples/plan_program.h"
 
-#include <algorithm>
-
 #include "tests/parallel/support/ordinary_schedules.h"
 
 using namespace plangrad::tests;

@@ -2,8 +2,6 @@
 // Not here: what facts and times are (tests/parallel).
 #include "tests/examples/plan_program.h"
 
-#include <algorithm>
-
 #include "tests/folders.h"
 #include "tests/parallel/support/ordinary_schedules.h"
 

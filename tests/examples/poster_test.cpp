@@ -2,7 +2,6 @@
 #include "examples/programs/plan_poster.h"
 
 #include <regex>
-#include <set>
 
 #include "parallel/drawing/figure.h"
 #include "tests/parallel/support/drawing.h"

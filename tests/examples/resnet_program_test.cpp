@@ -1,7 +1,6 @@
 // train_resnet: a network of a moment on images made here, each class of which has its own bright
 // rows: what it writes, on one rank and on several, resumed, and what it refuses.
 // Not here: what all training programs share (ranks_test.cpp, programs_test.cpp).
-#include <algorithm>
 
 #include "nn/checkpoint/file.h"
 #include "tests/examples/runs.h"

@@ -1,7 +1,6 @@
 // Where a run goes that names no folder, and what sample_gpt reads if it is given none.
 #include <csignal>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
 

@@ -2,7 +2,6 @@
 // Not here: flags of programs (schedule_flags_test.cpp).
 #include "examples/programs/plan_flags.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "nn/checkpoint/file.h"

@@ -2,7 +2,6 @@
 // files are refused. References: tests/references/byte_pair.
 #include "nn/text/byte_pair.h"
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "nn/checkpoint/file.h"

@@ -3,7 +3,6 @@
 #include "nn/checkpoint/checkpoint.h"
 
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "autograd/cpu/cpu_backend.h"

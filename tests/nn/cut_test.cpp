@@ -2,7 +2,6 @@
 // buffer of its own; neither changes a bit of what the whole model computes.
 #include "nn/models/model.h"
 
-#include <cmath>
 #include <numeric>
 
 #include "autograd/cpu/cpu_backend.h"

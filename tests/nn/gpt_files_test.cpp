@@ -3,8 +3,6 @@
 // Not here: logits against the original implementation (gpt_reference_test.cpp).
 #include "nn/checkpoint/gpt_files.h"
 
-#include <cmath>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 

@@ -1,8 +1,6 @@
 // Optimizers and schedules against the rules written out by hand.
 #include "nn/optimizers/optimizer.h"
 
-#include <cmath>
-
 #include "autograd/cpu/cpu_backend.h"
 #include "tests/catch.h"
 

@@ -1,9 +1,6 @@
 // ResNet-18: PyTorch's numbers, its size, its gradients, its cuts into stages.
 #include "nn/models/resnet.h"
 
-#include <cmath>
-#include <map>
-
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/ops.h"
 #include "tests/catch.h"

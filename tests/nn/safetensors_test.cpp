@@ -3,9 +3,6 @@
 // Chapter 02.
 #include "nn/checkpoint/safetensors.h"
 
-#include <cmath>
-#include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 

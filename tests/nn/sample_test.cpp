@@ -1,7 +1,6 @@
 // Sampling: temperature, top-k, and frequencies that are the probabilities.
 #include "nn/text/vocabulary.h"
 
-#include <cmath>
 #include <limits>
 
 #include "tests/catch.h"

@@ -2,7 +2,6 @@
 // backwards take one unit each and messages none. The paper's counts, as equalities.
 // Not here: which messages there are (cyclic_plan_test), and how time steps are counted
 // (time_steps_test).
-#include <algorithm>
 #include <numeric>
 
 #include "examples/pages/time_steps.h"

@@ -1,10 +1,8 @@
 // The player's answers: they say what the verifier and the simulator say, and where.
 #include "examples/pages/player/player_facts.h"
 
-#include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <tuple>
 
 #include "examples/pages/plan_facts.h"
 #include "examples/pages/player/columns.h"

@@ -1,7 +1,6 @@
 // The player's page: one file with everything in it.
 #include "examples/pages/player/player_page.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 

@@ -1,7 +1,6 @@
 // Time steps: plans of the folder plans/ against the counts of the paper, and numbers by hand.
 #include "examples/pages/time_steps.h"
 
-#include <algorithm>
 #include <numeric>
 
 #include "parallel/schedules/schedule.h"

@@ -2,7 +2,6 @@
 // Not here: the tables themselves (tests/examples/saved_spec_test.cpp).
 #include "parallel/plan/fields.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "tests/catch.h"

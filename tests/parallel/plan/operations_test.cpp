@@ -1,6 +1,5 @@
 // The table of operations: its text is read back, and what its rows say fits together.
 // Not here: plans that break a rule (verify_rules_test.cpp).
-#include <set>
 
 #include "parallel/plan/lifetimes.h"
 #include "tests/catch.h"

@@ -3,7 +3,6 @@
 #include "parallel/planner/search.h"
 
 #include <random>
-#include <set>
 
 #include "nn/checkpoint/file.h"
 #include "parallel/simulation/simulate.h"

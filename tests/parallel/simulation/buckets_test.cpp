@@ -3,7 +3,6 @@
 // Not here: that a run does the same (tests/cuda), the choice of four
 // (examples/programs/run_layout).
 // Chapter 05; Li et al. 2020, section 3.2.
-#include <algorithm>
 
 #include "parallel/schedules/schedule.h"
 #include "parallel/simulation/simulate.h"

@@ -1,5 +1,4 @@
 // The examples of chapter 07, as they stand in its text.
-#include <algorithm>
 
 #include "parallel/lowering/lower.h"
 #include "parallel/simulation/simulate.h"

@@ -1,7 +1,6 @@
 // Interleaved and zero-bubble pipelines: their papers' formulas as equalities.
 // Not here: pipelines of whole stages and whole backwards (simulate_test.cpp,
 // closed_forms_test.cpp).
-#include <algorithm>
 
 #include "parallel/simulation/simulate.h"
 #include "tests/catch.h"

@@ -1,8 +1,6 @@
 // The papers' formulas as equalities: what is stashed, how many versions live, how stale gradients
 // are, what is sent; by the verifier, the simulator and the engine.
 // Not here: bubbles of GPipe and 1F1B (pipeline_times_test.cpp), bytes of memory (memory_test.cpp).
-#include <algorithm>
-#include <set>
 
 #include "parallel/simulation/simulate.h"
 #include "tests/catch.h"

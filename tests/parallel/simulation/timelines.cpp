@@ -1,8 +1,6 @@
 #include "tests/parallel/simulation/timelines.h"
 
-#include <algorithm>
 #include <fstream>
-#include <sstream>
 #include "tests/folders.h"
 
 namespace plangrad::tests {

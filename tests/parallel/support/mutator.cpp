@@ -1,8 +1,6 @@
 // The faults. Not here: what becomes of them (mutation_test).
 #include "tests/parallel/support/mutator.h"
 
-#include <algorithm>
-
 namespace plangrad::tests {
 
 using namespace parallel;

@@ -1,9 +1,7 @@
 // The plans of the golden files, and some that schedules make.
 #include "tests/parallel/support/plan_cases.h"
 
-#include <algorithm>
 #include <fstream>
-#include <sstream>
 
 #include "autograd/error.h"
 #include "parallel/schedules/schedule.h"

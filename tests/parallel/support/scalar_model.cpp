@@ -2,9 +2,7 @@
 // Not here: ranks and messages (scalar_world).
 #include "tests/parallel/support/scalar_model.h"
 
-#include <algorithm>
 #include <cmath>
-#include <map>
 
 namespace plangrad::tests {
 

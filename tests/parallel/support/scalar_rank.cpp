@@ -2,9 +2,7 @@
 // Not here: the model's formulas (scalar_model).
 #include "tests/parallel/support/scalar_rank.h"
 
-#include <algorithm>
 #include <cmath>
-#include <stdexcept>
 
 namespace plangrad::tests {
 

@@ -2,10 +2,8 @@
 // Not here: what instructions do on a rank (scalar_rank).
 #include "tests/parallel/support/scalar_world.h"
 
-#include <algorithm>
 #include <deque>
 #include <random>
-#include <stdexcept>
 
 #include "tests/parallel/support/scalar_rank.h"
 

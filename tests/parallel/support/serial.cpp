@@ -2,8 +2,6 @@
 // Chapter 05.
 #include "tests/parallel/support/serial.h"
 
-#include <algorithm>
-
 #include "parallel/plan/lifetimes.h"
 #include "parallel/schedules/schedule.h"
 

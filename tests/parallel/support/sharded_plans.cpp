@@ -1,7 +1,6 @@
 // See sharded_plans.h.
 #include "tests/parallel/support/sharded_plans.h"
 
-#include <algorithm>
 #include <numeric>
 
 #include "parallel/plan/lifetimes.h"

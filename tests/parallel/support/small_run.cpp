@@ -1,9 +1,6 @@
 // See small_run.h.
 #include "tests/parallel/support/small_run.h"
 
-#include <functional>
-#include <mutex>
-
 #include "autograd/cpu/cpu_backend.h"
 #include "parallel/plan/lifetimes.h"
 #include "parallel/transports/launch.h"

@@ -2,7 +2,6 @@
 #include "tests/parallel/support/transport_suite.h"
 
 #include <thread>
-#include <vector>
 
 #include "autograd/backend.h"
 #include "autograd/ops.h"

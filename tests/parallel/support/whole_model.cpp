@@ -1,8 +1,6 @@
 // See whole_model.h.
 #include "tests/parallel/support/whole_model.h"
 
-#include <algorithm>
-
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/ops.h"
 
