@@ -293,7 +293,7 @@ namespace {
 bool is_result(std::string_view bytes) {
   static constexpr std::string_view starts[] = {
       page_start,
-      R"(<svg xmlns="http://www.w3.org/2000/svg" class="timeline" role="img" aria-label="Timeline )",
+      R"(<svg xmlns="http://www.w3.org/2000/svg" class="timeline" role="img" aria-label="Time)",
       R"(<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="Six ways to train on four)",
       R"(<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="Schedules side by side")",
       R"({"displayTimeUnit":"ms","traceEvents":[{"args":{"name":"rank 0)",
