@@ -76,8 +76,8 @@ TEST_CASE("words of a command ask for the same plan") {
 }
 
 TEST_CASE("a field that a schedule does not have is refused, and says which schedules have it") {
-  PlanSpec spec = saved_spec({{"--schedule", "gpipe"}, {"--chunks", 2}});
-  CHECK_THROWS_WITH(spec.check_own_fields(), Contains("--chunks 2: the schedule gpipe has no"));
+  PlanSpec spec = saved_spec({{"--schedule", "gpipe"}, {"--in-flight", 2}});
+  CHECK_THROWS_WITH(spec.check_own_fields(), Contains("--in-flight 2: the schedule gpipe has no"));
   spec = saved_spec({{"--schedule", "gpipe"}, {"--stages", 4}});
   spec.check_own_fields();
   CHECK(spec.given == std::set<std::string>{"schedule", "stages"});
