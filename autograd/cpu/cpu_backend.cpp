@@ -15,6 +15,10 @@
 #define PLANGRAD_KEEP_BLOCKS 1
 #endif
 
+#if PLANGRAD_OPENMP
+#include <omp.h>
+#endif
+
 namespace plangrad::autograd {
 
 /// Rounds up to one of 8 sizes per power of two, so that similar sizes share blocks.

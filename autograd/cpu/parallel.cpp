@@ -2,6 +2,10 @@
 // helpers that have joined; one that wakes up too late finds it closed. Chapter 03.
 #include "autograd/cpu/parallel.h"
 
+#if PLANGRAD_OPENMP
+#include <omp.h>
+#endif
+
 namespace plangrad::autograd::cpu {
 
 /// Waits until `value` is no longer `old`: longer than most pauses between two kernels, shorter
