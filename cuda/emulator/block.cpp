@@ -164,7 +164,7 @@ void Block::wait() {
   int next = pick();
   if (next == thread_) return;
   if (next < 0) {
-    report(text("its threads wait for each other forever: ", who_waits()));
+    report([&] { return text("its threads wait for each other forever: ", who_waits()); });
     abandon();
   }
   suspended_[thread_] = running_;
@@ -179,7 +179,8 @@ void Block::carry() {
     ++ended_;
     int next = pick();
     if (next < 0 && ended_ < threads_) {
-      report(text("its threads wait forever for some that have ended: ", who_waits()));
+      report(
+          [&] { return text("its threads wait forever for some that have ended: ", who_waits()); });
       abandon();
     }
     if (next >= 0 && !suspended_[next]) {

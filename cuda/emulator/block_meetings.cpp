@@ -33,8 +33,10 @@ std::string show(const Vector& v) {
 void Block::barrier(Place place) {
   if (at_barrier_ == 0) barrier_place_ = place;
   if (!(barrier_place_ == place)) {
-    report(text("is at ", show(place), " while others are at ", show(barrier_place_),
-                "; all threads of a block must meet at the same barrier"));
+    report([&] {
+      return text("is at ", show(place), " while others are at ", show(barrier_place_),
+                  "; all threads of a block must meet at the same barrier");
+    });
     abandon();
   }
   if (++at_barrier_ == threads_) {
@@ -50,15 +52,19 @@ void Block::barrier(Place place) {
 void Block::warp_operation(Place place, void* record, void (*carry_out)(void* const* records)) {
   int warp = thread_ / warp_size, lane = thread_ % warp_size;
   if (threads_ < (warp + 1) * warp_size) {
-    report(text("calls ", show(place), " in a warp of ", threads_ - warp * warp_size,
-                " threads; use blocks of whole warps, multiples of 32"));
+    report([&] {
+      return text("calls ", show(place), " in a warp of ", threads_ - warp * warp_size,
+                  " threads; use blocks of whole warps, multiples of 32");
+    });
     abandon();
   }
   Meeting& meeting = meetings_[warp];
   if (meeting.arrived == 0) meeting.place = place;
   if (!(meeting.place == place)) {
-    report(text("is at ", show(place), " while other lanes of its warp are at ",
-                show(meeting.place), "; all lanes must carry out the same operation"));
+    report([&] {
+      return text("is at ", show(place), " while other lanes of its warp are at ",
+                  show(meeting.place), "; all lanes must carry out the same operation");
+    });
     abandon();
   }
   // [snippet last lane]
@@ -115,7 +121,7 @@ namespace {
 Block& block_for(const char* name) {
   Block* block = Block::current();
   if (!block) {
-    report(autograd::text(name, " is called outside a kernel"));
+    report([&] { return autograd::text(name, " is called outside a kernel"); });
     std::abort();
   }
   return *block;
@@ -130,8 +136,10 @@ void block_barrier(const char* name, std::source_location where) {
 void check_alignment(const char* name, std::source_location where, const void* address,
                      std::size_t bytes) {
   if (reinterpret_cast<std::uintptr_t>(address) % bytes == 0) return;
-  report(autograd::text("calls ", name, " (", where.file_name(), ':', where.line(), ") of ", bytes,
-                        " bytes at ", address, ", which is no multiple of that"));
+  report([&] {
+    return autograd::text("calls ", name, " (", where.file_name(), ':', where.line(), ") of ",
+                          bytes, " bytes at ", address, ", which is no multiple of that");
+  });
   block_for(name).abandon();
 }
 
@@ -139,8 +147,10 @@ void warp_operation(const char* name, std::source_location where, unsigned mask,
                     void (*carry_out)(void* const* records), int instructions) {
   Block& block = block_for(name);
   if (mask != ~0u) {
-    report(autograd::text("calls ", name, " (", where.file_name(), ':', where.line(),
-                          ") with the mask ", std::hex, mask, "; only the full one is emulated"));
+    report([&] {
+      return autograd::text("calls ", name, " (", where.file_name(), ':', where.line(),
+                            ") with the mask ", std::hex, mask, "; only the full one is emulated");
+    });
     block.abandon();
   }
   block.warp_operation({name, where, instructions}, record, carry_out);

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace plangrad::cuda::emulator {
@@ -65,6 +66,8 @@ std::string reset();
 /// Reports what is wrong and, in a kernel, which thread did it. Aborts, unless the settings have
 /// faults remembered; a kernel's thread must then call Block::abandon.
 void report(const std::string& what);
+/// Reports what `words` returns, which no observer takes for the kernel's own work.
+void report(const std::function<std::string()>& words);
 
 /// Returns the messages remembered since the last call.
 std::string take_reports();

@@ -75,6 +75,11 @@ void report(const std::string& what) {
   remembered += with_thread(what);
 }
 
+void report(const std::function<std::string()>& words) {
+  Unwatched own_work;
+  report(words());
+}
+
 std::string take_reports() {
   std::lock_guard lock(mutex);
   return std::exchange(remembered, {});
