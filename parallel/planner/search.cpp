@@ -6,6 +6,8 @@
 #include <queue>
 #include <thread>
 
+#include "autograd/cpu/cpu_backend.h"
+
 namespace plangrad::parallel {
 namespace {
 
@@ -139,8 +141,10 @@ class Search {
     result_.candidates = candidates.size();
     std::vector<Next> bounds(candidates.size());
     std::vector<std::future<void>> parts;
+    const int threads = autograd::compute_threads();  // whose scratch counts
     for (Evaluation& own : evaluations_)
-      parts.push_back(std::async(std::launch::async, [&] {
+      parts.push_back(std::async(std::launch::async, [&, threads] {
+        autograd::set_compute_threads(threads);
         for (std::size_t place = 0; place < candidates.size(); ++place)
           if (&evaluation_of(candidates[place]) == &own)
             bounds[place] = {own.bound(candidates[place]), place, false};
