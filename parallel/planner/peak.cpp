@@ -108,12 +108,28 @@ Costs one_by_one(Costs costs) {
   return costs;
 }
 
-std::vector<std::vector<MemoryLevel>> memory_levels(const Plan& plan, const Timeline& timeline,
-                                                    const Sizes& sizes) {
+/// All that ranks hold during a plan, with what instructions take.
+static std::vector<Holding> all_held(const Plan& plan, const Timeline& timeline) {
   std::vector<Holding> all = holdings(plan, timeline);
   const std::vector<Holding> beside = under_way(plan, timeline, all);
   all.insert(all.end(), beside.begin(), beside.end());
-  return memory_levels(plan, all, sizes);
+  return all;
+}
+
+std::vector<std::vector<MemoryLevel>> memory_levels(const Plan& plan, const Timeline& timeline,
+                                                    const Sizes& sizes) {
+  return memory_levels(plan, all_held(plan, timeline), sizes);
+}
+
+/// Bytes of the weights that each rank has after the plan.
+static std::vector<double> last_weights(const Plan& plan, const std::vector<Holding>& held,
+                                        const Sizes& sizes) {
+  std::vector<double> bytes(plan.ranks());
+  const std::vector<std::vector<int>> ranks = holders(plan);
+  for (const Holding& each : held)
+    if (each.lives_on && memory_of(each) == Memory::weights)
+      bytes[each.rank] += bytes_of(each, sizes, plan, ranks);
+  return bytes;
 }
 
 /// Bytes that a rank gathers to save the state of one stage, whose first holder it is.
@@ -144,8 +160,10 @@ static const Record* cell_at(const Timeline& timeline, int rank, double seconds)
 }
 
 std::vector<Peak> peaks(const Plan& plan, const Timeline& timeline, const Sizes& sizes) {
+  const std::vector<Holding> held = all_held(plan, timeline);
+  const std::vector<double> weights = last_weights(plan, held, sizes);
   std::vector<Peak> all;
-  for (const std::vector<MemoryLevel>& levels : memory_levels(plan, timeline, sizes)) {
+  for (const std::vector<MemoryLevel>& levels : memory_levels(plan, held, sizes)) {
     const int rank = static_cast<int>(all.size());
     Peak& peak = all.emplace_back();
     peak.rank = rank;
@@ -154,7 +172,8 @@ std::vector<Peak> peaks(const Plan& plan, const Timeline& timeline, const Sizes&
       peak.cell = record->cell;
       peak.during = record->instruction;
     }
-    if (plan.sharded > 0) peak.saving = levels.back().total() + gathered(plan, rank, sizes);
+    if (plan.sharded > 0)
+      peak.saving = weights[rank] + levels.back().total() + gathered(plan, rank, sizes);
   }
   return all;
 }

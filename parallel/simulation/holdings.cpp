@@ -40,7 +40,10 @@ class RowHoldings {
 
   /// Ends what lives on at the end of the plan.
   void finish(double seconds) {
-    while (!open_.empty()) close(open_.begin()->first.first, open_.begin()->first.second, seconds);
+    while (!open_.empty()) {
+      close(open_.begin()->first.first, open_.begin()->first.second, seconds);
+      out_.back().lives_on = true;
+    }
   }
 
  private:

@@ -40,6 +40,7 @@ struct Holding {
   Hold hold = Hold::weights;
   Name name;
   double start = 0, end = 0;  ///< seconds
+  bool lives_on = false;      ///< whether it is there after the plan, at whose end it has its end
 };
 
 /// All that ranks hold during a plan, rank by rank in the order in which it comes.

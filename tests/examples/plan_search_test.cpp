@@ -146,8 +146,8 @@ TEST_CASE("plan search refuses what it does not know, and plans that fit nowhere
   check_refused(words + Words{"--memory", "0"}, "--memory: expected a number, 1 or more, got 0");
   check_refused(words + Words{"--memory", "1e8"}, ", the largest part: ");
   check_refused(words + Words{"--memory", "1e8"},
-                "no plan fits the 100 MB of each of 4 devices; the nearest, 1f1b, 2 x 2, 1 a "
-                "microbatch, recompute, ZeRO 1, takes 1.37 GB, 1.27 GB too much, on rank 0");
+                "no plan fits the 100 MB of each of 4 devices; the nearest, 1f1b, 4 x 1, 1 a "
+                "microbatch, recompute, takes 1.38 GB, 1.28 GB too much, on rank 0");
   unknown = words;
   unknown[7] = "1";
   check_refused(unknown, "no schedule divides --batch 16 over --devices 1");

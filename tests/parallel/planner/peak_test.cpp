@@ -272,4 +272,9 @@ TEST_CASE("peaks: a rank's saved checkpoint has all of the optimizer's state", "
   const double state = static_cast<double>(costs.stages[0].bytes.optimizer);
   CHECK(saving(0, 0) == 0);
   CHECK(saving(1, 0) - saving(1, 1) == state);
+  const double weights = 4.0 * static_cast<double>(costs.stages[0].bytes.elements);
+  const auto with_losses = [](double bytes) { return Catch::Matchers::WithinAbs(bytes, 64); };
+  CHECK_THAT(saving(1, 1), with_losses(weights + state / 2));
+  CHECK_THAT(saving(2, 1), with_losses(weights + state / 2));
+  CHECK_THAT(saving(3, 1), with_losses(weights / 2 + state / 2));
 }
