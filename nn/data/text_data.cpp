@@ -129,22 +129,27 @@ bool are_floats(std::string_view bytes) {
 /// are numbered by frequency, or at random: their high bytes vary less than the low ones, or all
 /// values are alike; and they lie apart from the middle of each half, where floats are.
 std::string kind_of_pairs(std::string_view bytes) {
-  double count[2][256] = {}, alike[2] = {}, apart = 0, ordinary = 0, negative = 0;
+  double count[2][256] = {}, alike[2] = {}, apart = 0, ordinary = 0, negative = 0, most = 0;
+  int common = 0;  // bytes of which both places have more than 1%: of ids, few
+  const double pairs = static_cast<double>(bytes.size()) / 2;
   for (std::size_t at = 0; at < bytes.size(); ++at)
     ++count[at % 2][static_cast<unsigned char>(bytes[at])];
   for (int byte = 0; byte < 256; ++byte) {
     for (const int place : {0, 1}) alike[place] += count[place][byte] * count[place][byte];
     apart += std::abs(count[0][byte] - count[1][byte]);
+    const double both = std::min(count[0][byte], count[1][byte]);
+    most = std::max(most, both);
+    common += both > 0.01 * pairs;
     if (byte > 0x7f) negative += count[1][byte];
     const int exponent = byte & 0x7f;
     if (exponent >= 0x10 && exponent < 0x48) ordinary += count[1][byte];
   }
-  const double pairs = static_cast<double>(bytes.size()) / 2;
   if (std::ranges::count(count[1], 0.0) < 240 && alike[0] > 4 * alike[1])
     return "looks like big-endian token ids: swap their bytes";
   if (pairs >= 128 && ordinary > 0.9 * pairs && std::abs(negative / pairs - 0.5) < 0.15)
     return "looks like values of float16";
-  if (pairs >= 2048 && apart < 0.2 * pairs && alike[0] > 0.01 * pairs * pairs)
+  // Padding with 0 is the same byte in both places: compare them without the commonest byte.
+  if (pairs >= 2048 && common > 3 && apart < 0.2 * (pairs - most))
     return "looks like values of 1 byte: write token ids as uint16";
   return "";
 }

@@ -224,9 +224,18 @@ TEST_CASE("text data: .bin files of other kinds are refused where it can be told
                                     {"LITPKDS", "a PackedDataset of Lit-GPT"}})
     refused(start + ids, what);
   // Ids that begin as a pickle or gzip might, and such as use all values alike, are read.
-  std::string evenly;
-  for (std::uint32_t i = 0; i < 30'000; ++i) evenly += word(i * 40'503 % 65'536).substr(0, 2);
-  for (const std::string& good : {ids, "\x80\2" + ids, "\x1f\x8b" + ids, "\xff\xfe" + ids, evenly})
+  // So are padded ids, and ids of few symbols.
+  std::string evenly, padded, bits, symbols, raw;
+  for (std::uint32_t i = 0; i < 30'000; ++i) {
+    const std::uint32_t random = i * 2'654'435'761u >> 16, rare = random % 100 < 93 ? 0 : 1;
+    evenly += word(i * 40'503 % 65'536).substr(0, 2);
+    padded += word(rare * (1 + random / 100 % 299)).substr(0, 2);
+    bits += word(rare).substr(0, 2);
+    symbols += word(random * random / 7 % 65).substr(0, 2);
+    raw += word(random % 256).substr(0, 2);
+  }
+  for (const std::string& good : {ids, "\x80\2" + ids, "\x1f\x8b" + ids, "\xff\xfe" + ids, evenly,
+                                  padded, bits, symbols, raw})
     CHECK(load_text_data(folder.file("ids.bin", good), "", "").training.size() >= 27'000);
   CHECK(load_text_data(folder.file("small.bin", small), "", "").training.size() == 900);
 }
