@@ -110,7 +110,8 @@ void RunFlags::add_machine_flags(Flags& flags) {
                "ranks are threads of this process, or processes started by mpirun; nccl: either, "
                "with messages from GPU to GPU");
   flags.whole("--memory-cap", memory_cap, 0,
-              "bytes that a rank may hold in total; 0: what is left");
+              "bytes that a rank may hold in total; 0: with --device cpu, its share of what the "
+              "host has left, else any number");
   flags.number("--timeout", timeout, limits::tiny, limits::large,
                "seconds without any progress after which a rank gives up waiting for another");
 }
@@ -349,13 +350,13 @@ std::string RunFlags::other_rate() const {
   return "";
 }
 
-std::int64_t RunFlags::cap() const {
+std::int64_t RunFlags::cap(int ranks_here) const {
   if (memory_cap > 0 || device != "cpu") return memory_cap;
   std::ifstream file("/proc/meminfo");
   std::int64_t left = 0, kilobytes = 0;
   for (std::string name; file >> name >> kilobytes; std::getline(file, name))
     if (name == "MemAvailable:" || name == "SwapFree:") left += 1024 * kilobytes;
-  return left;
+  return left / ranks_here;
 }
 
 void RunFlags::check_memory(double bytes, const std::string& remedies) const {

@@ -73,9 +73,9 @@ struct RunFlags : parallel::SessionScope {
   std::string other_rate() const;
   /// Rejects a run that can't fit, before anything is written. `remedies`: flags that would help.
   void check_memory(double bytes, const std::string& remedies) const;
-  /// The bytes that a rank may hold; 0: any number. Without --memory-cap, a rank on the CPU may
-  /// hold what the machine has left: Linux itself grants more, and ends a process that fills it.
-  std::int64_t cap() const;
+  /// The bytes that a rank may hold; 0: any number. Without --memory-cap, the ranks on the CPU of
+  /// this host share what it has left: Linux itself grants more, and ends a process that fills it.
+  std::int64_t cap(int ranks_here) const;
 
  private:
   std::vector<std::string> planned_words(const CLI::App& app) const;

@@ -151,8 +151,9 @@ void place(const RunFlags& flags, ReadyRun& run, const std::string& chosen) {
 }
 
 /// Runs one rank's part of the training. Returns whether the run is complete.
-/// `place`: the rank's number among the ranks of this host.
-bool train(const RunFlags& flags, const ReadyRun& run, Transport& real, int place) {
+/// `place`: the rank's number among the ranks of this host; `cap`: the bytes that it may hold.
+bool train(const RunFlags& flags, const ReadyRun& run, Transport& real, int place,
+           std::int64_t cap) {
   PlantedLoss planted(real, /*whole_process*/ std::string(real.name()) == "mpi");
   Transport& lossy = flags.lose.empty() ? real : planted;
   SessionSettings settings = run.settings;
@@ -167,7 +168,7 @@ bool train(const RunFlags& flags, const ReadyRun& run, Transport& real, int plac
   const DeviceKind& kind = device_kind(flags.device);
   DevicePtr device = kind.make(place, flags.cuda_graph);
   if (flags.profile) device = profiled_device(device);
-  device->meter().set_cap(flags.cap());
+  device->meter().set_cap(cap);
   // Wrap the transport for devices that have their own memory.
   const std::unique_ptr<Transport> outer =
       kind.transport(inner, device, flags.transport == "nccl", flags.timeout);
@@ -250,12 +251,13 @@ bool train_on_threads(const RunFlags& flags, const Prepare& prepare, const Finis
     if (!run.settings.lock) run.settings.lock = std::make_shared<FolderLock>(run.settings.out);
   });
   const int ranks = run.layout.ranks();
+  const std::int64_t cap = flags.cap(ranks);
   bool complete = true;
   Lost lost;
   auto body = [&](Transport& transport) {
     set_compute_threads(std::max(1, compute_threads() / ranks));  // they share the cores
     try {
-      bool end = train(flags, run, transport, transport.rank());
+      bool end = train(flags, run, transport, transport.rank(), cap);
       if (transport.rank() == 0) complete = end;
     } catch (const RankLost&) {
       lost.add(transport.rank());
@@ -320,8 +322,10 @@ bool train_on_processes(const RunFlags& flags, const Prepare& prepare, const Fin
         !is_set("PRTE_MCA_odls_base_sigkill_timeout"))
       killed_in_a_second();
     const int seat = known ? started->local_rank : transport.rank();
+    const int told = started->local_size > 0 ? started->local_size : flags.ranks_per_host;
+    const std::int64_t cap = flags.cap(told > 0 ? std::min(told, size) : size);
     rescued(run, leads, [&] {
-      const bool end = train(flags, run, transport, seat);
+      const bool end = train(flags, run, transport, seat, cap);
       if (leads) complete = end;
     });
     // All end with one status, whichever of them a signal reached: MPICH's mpirun may lose rank 0's
