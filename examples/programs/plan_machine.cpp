@@ -137,8 +137,7 @@ double rounded(double x) { return std::stod(fmt::format("{:.3g}", x)); }
 
 std::string measured_text(const std::string& name, std::vector<Link> links, int devices) {
   Machine machine{.name = name, .memory_bandwidth = rounded(memory_rate()), .cores = 1};
-  std::string comments =
-      "# Measured by plan machine --measure; a device is a core, or a process.\n";
+  std::string comments = text(measured_start, "; a device is a core, or a process.\n");
   for (DType dtype : {DType::f32, DType::bf16}) {
     const auto rates = product_rates(dtype);
     const auto [peak, tile] = fit(rates);

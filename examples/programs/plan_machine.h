@@ -14,6 +14,9 @@ std::string machine_words();
 /// throws: Error that lists the names, if there is neither; with file and line, if it is no machine
 std::string machine_text(const std::string& name_or_file);
 
+/// What the text of a measured machine begins with.
+inline constexpr const char* measured_start = "# Measured by plan machine --measure";
+
 /// Measures this machine for about ten seconds: matrix products by size and dtype, from which peak
 /// and tile follow; memory bandwidth, by sums of large vectors; and latency and bandwidth between
 /// rank 0 and another one on its host, and one elsewhere. Ranks are threads, or processes that MPI

@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include "autograd/version.h"
+#include "examples/pages/machine_texts.h"
 #include "examples/pages/page_text.h"
+#include "examples/programs/plan_machine.h"
 #include "nn/checkpoint/file.h"
 #include "nn/text/vocabulary.h"
 #include "parallel/codecs/codec.h"
@@ -289,17 +291,15 @@ std::string PrintablePieces::take(std::string_view piece) {
 
 namespace {
 
-/// Whether bytes begin as a page, figure, trace or text that the programs write.
+/// Whether bytes are a page, figure, trace or text that the programs write.
 bool is_result(std::string_view bytes) {
+  if (bytes.starts_with("<svg ")) return bytes.find(parallel::idle_pattern()) != bytes.npos;
   static constexpr std::string_view starts[] = {
-      page_start,
-      R"(<svg xmlns="http://www.w3.org/2000/svg" class="timeline" role="img" aria-label="Time)",
-      R"(<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="Six ways to train on four)",
-      R"(<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="Schedules side by side")",
-      R"({"displayTimeUnit":"ms","traceEvents":[{"args":{"name":"rank 0)",
-      "rank 0  ",
-      "# Measured by plan machine --measure"};
-  return std::ranges::any_of(starts, [&](auto start) { return bytes.starts_with(start); });
+      page_start, measured_start, "rank 0  ", "rank 0 |",
+      R"({"displayTimeUnit":"ms","traceEvents":[{"args":{"name":"rank 0)"};
+  const auto begins = [&](auto start) { return bytes.starts_with(start); };
+  const auto is_whole = [&](const auto& machine) { return bytes == machine.second; };
+  return std::ranges::any_of(starts, begins) || std::ranges::any_of(known_machines(), is_whole);
 }
 
 }  // namespace

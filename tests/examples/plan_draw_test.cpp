@@ -111,20 +111,28 @@ TEST_CASE("programs replace the pages, figures, traces and texts that they wrote
   const std::string page = folder.write("a.html", "my notes"),
                     figure = folder.write("a.svg", "<svg xmlns=\"http://www.w3.org/2000/svg\"/>"),
                     trace = folder.write("a.json", R"({"traceEvents":[]})"),
-                    text = folder.write("a.txt", "rank 0 of 4 is ready");
+                    text = folder.write("a.txt", "rank 0 of 4 is ready"),
+                    machine = folder.write("machine.txt", "# Mine\nmachine laptop\n");
+  const Words files{page, figure, trace, text, machine};
   std::vector<Words> commands{{"plan", "poster", "--out", figure},
-                              {"plan", "machine", "dgx-a100", "--out", text}};
-  for (const std::string& file : {page, figure, trace, text})
-    commands.push_back(small_plan("draw", "1f1b") + Words{"--out", file});
+                              {"plan", "machine", "dgx-a100", "--out", machine},
+                              {"plan", "machine", "laptop", "--out", machine},
+                              {"plan", "draw", "--schedule", "zb-h1", "--stages", "2",
+                               "--microbatches", "2", "--endless", "--out", text}};
+  for (const std::string& file : files)
+    for (const char* schedule : {"1f1b", "gpipe"})
+      commands.push_back(small_plan("draw", schedule) + Words{"--out", file});
   const auto theirs = files_in(folder / "");
   for (const Words& each : commands) check_refused(each, each.back() + " is there, and no program");
   CHECK(files_in(folder / "") == theirs);
-  for (const Words& each : commands) {
-    std::filesystem::remove(each.back());
-    std::filesystem::create_symlink(folder.write("real", ""), each.back());
-    for (int times = 0; times < 2; ++times) output_of(each);
-    CHECK(std::filesystem::is_symlink(each.back()));
+  for (const std::string& file : files) {
+    std::filesystem::rename(file, file + ".real");
+    std::filesystem::resize_file(file + ".real", 0);
+    std::filesystem::create_symlink(file + ".real", file);
   }
+  for (int times = 0; times < 2; ++times)
+    for (const Words& each : commands) output_of(each);
+  for (const std::string& file : files) CHECK(std::filesystem::is_symlink(file));
   const std::string device = folder / "device";
   std::filesystem::create_symlink("/dev/null", device);
   output_of({"plan", "machine", "laptop", "--out", device});
