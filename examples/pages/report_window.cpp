@@ -55,6 +55,12 @@ json cells_of(const RecordedUpdates& recorded, const std::vector<TimedVersion>& 
   return result;
 }
 
+/// Kinds of planned memory, in the order of the categories that are measured: they share colours.
+constexpr Memory kinds_by_category[] = {Memory::weights,     Memory::sums,     Memory::optimizer,
+                                        Memory::activations, Memory::messages, Memory::workspace,
+                                        Memory::pruning};
+static_assert(std::size(kinds_by_category) == memory_kinds);
+
 }  // namespace
 
 json window_json(const RecordedUpdates& recorded, const RecordedFacts& facts,
@@ -81,6 +87,7 @@ json window_json(const RecordedUpdates& recorded, const RecordedFacts& facts,
   page["memory"] =
       memory_json(recorded.memory, recorded.timeline.ranks, shown, recorded.timeline.makespan());
   page["levels"] = levels_json(recorded, model, sums);
+  for (const Memory kind : kinds_by_category) page["kinds"].push_back(name_of(kind));
   page["wire"] = wire_json(plan, recorded.timeline, model);
   return page;
 }

@@ -37,17 +37,13 @@ function memoryPanel() {
          el('div', {}, memoryOverTime(shown, highest))));
 }
 
-// Kinds of planned memory, in the order of the categories that are measured.
-const plannedKinds =
-    ['weights', 'gradient sums', 'optimizer', 'activations', 'messages', 'workspace', 'indices'];
-
 /** Bars of the fullest rank's planned memory, at every level of ZeRO that the plan can have. */
 function levelsChart(shown) {
   const levels = shown.levels || data.windows[0].levels;  // of a pruned run: before it was
   if (!levels) return '';
   const rows = levels.flatMap((each, level) => each ? {
     name: (level === 0 ? 'dense' : `ZeRO ${level}`),
-    values: plannedKinds.map((kind) => each.fullest.bytes[kind] || 0),
+    values: shown.kinds.map((kind) => each.fullest.bytes[kind] || 0),
     note: bytes(Math.max(...each.peaks)) +
         (shown.levels && level === shown.level ? ', this run' : '')
   } : []);
@@ -56,7 +52,7 @@ function levelsChart(shown) {
         el('p', {class: 'about'},
            'ZeRO has no other level here: no rank has a replica to share state with, or ranks ' +
                'would wait for each other’s gathers.');
-  const parts = colored(plannedKinds, shown.memory.categories);
+  const parts = colored(shown.kinds, shown.memory.categories);
   return [
     el('h3', {},
        'Planned memory of the fullest rank' + (shown.levels ? '' : ', if nothing were pruned')),

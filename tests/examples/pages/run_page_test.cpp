@@ -151,6 +151,8 @@ TEST_CASE("a report's parts, shares and peaks are those of summary.json", "[repo
     CHECK(summary["peak_bytes_validation"][rank]["total"] > 0);
   }
   CHECK(shown["levels"][1].is_null());  // no rank has a replica
+  CHECK(shown["kinds"].size() == shown["memory"]["categories"].size());
+  CHECK(shown["kinds"][1] == "gradient sums");
   CHECK(report["summary"]["loss"] == summary["loss"]);
   CHECK(summary["events"].back()["what"] == "checkpoint");
   CHECK(report["metrics"]["step"].size() == 6);
