@@ -95,14 +95,11 @@ void Lead::train_next_plan() {
     tell_of_drain(end.drained, endless != nullptr);
   }
   if (recorded) end.recorded = &*recorded;
-  auto saves = [&] {
-    return (borders_.saves(before, steps_) || is_save_due()) && steps_ < borders_.last();
-  };
-  end.saves = saves();
+  end.saves = (borders_.saves(before, steps_) || is_save_due()) && steps_ < borders_.last();
   if (middle_ > 0 && before < middle_ && middle_ <= steps_ && may_drain_anywhere())
     record_until_ = steps_ + settings_.reported_steps;
   for (const auto& observer : observers_) observer->plan_ended(*this, end);
-  if (saves()) save();
+  if (end.saves) save();
 }
 
 /// Has all ranks run the plan, and hears what they found. Returns what they recorded.

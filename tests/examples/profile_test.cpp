@@ -86,8 +86,6 @@ TEST_CASE("a session's profile replaces the updates that warm up, and changes no
     RunFolder folder;
     auto change = [&](int, SessionSettings& settings) {
       settings.steps = 3;
-      settings.plans = std::make_shared<WatchedPlans>(
-          [](int first, int steps) { return plan_of("data", first, steps); });
       if (!with) return;
       settings.observers = [] {
         Observers all = observers_of()();

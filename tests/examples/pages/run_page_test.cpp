@@ -114,8 +114,7 @@ TEST_CASE("a report's parts, shares and peaks are those of summary.json", "[repo
   run_sessions(small_training(2), folder, 2, [](int, SessionSettings& settings) {
     settings.steps = 6;
     settings.observers = with_page();
-    settings.plans = std::make_shared<WatchedPlans>(
-        [](int first, int steps) { return plan_of("1f1b", first, steps); });
+    settings.plans = std::make_shared<WatchedPlans>("1f1b");
   });
   const json summary = json::parse(nn::read_file(folder / "summary.json"));
   const json report = data_in_page(folder / "report.html");
@@ -309,11 +308,8 @@ TEST_CASE("a page has the bytes of each rank, and says which updates the memory 
   for (int core = 0; CPU_COUNT(&one) == 0; ++core)
     if (CPU_ISSET(core, &before)) CPU_SET(core, &one);
   REQUIRE(sched_setaffinity(0, sizeof one, &one) == 0);  // threads inherit it
-  run_sessions(small_training(1), folder, 2, [&](int, SessionSettings& settings) {
-    settings.observers = with_page();
-    settings.plans = std::make_shared<WatchedPlans>(
-        [](int first, int steps) { return plan_of("data", first, steps); });
-  });
+  run_sessions(small_training(1), folder, 2,
+               [&](int, SessionSettings& settings) { settings.observers = with_page(); });
   REQUIRE(sched_setaffinity(0, sizeof before, &before) == 0);
   const json summary = json::parse(nn::read_file(folder / "summary.json"));
   const double all = summary["bytes_sent"]["reductions"];

@@ -18,11 +18,7 @@ namespace fs = std::filesystem;
 /// Two replicas train two updates, and all changes of settings by rank are made before.
 void train_replicas(const RunFolder& folder,
                     const std::function<void(int rank, SessionSettings&)>& change) {
-  run_sessions(small_training(1), folder, 2, [&](int rank, SessionSettings& settings) {
-    settings.plans = std::make_shared<WatchedPlans>(
-        [](int first, int steps) { return plan_of("data", first, steps); });
-    change(rank, settings);
-  });
+  run_sessions(small_training(1), folder, 2, change);
 }
 
 /// Resumes `folder` with rank 1 reading another one.

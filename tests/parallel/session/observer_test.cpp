@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <thread>
 
 #include "parallel/session/session_rank.h"
 #include "tests/catch.h"
@@ -55,13 +57,7 @@ std::vector<std::string> calls_of_run(const std::function<bool(int rank)>& has_o
   std::vector<std::string> calls;
   run_sessions(small_training(1), folder, 2, [&](int rank, SessionSettings& settings) {
     settings.steps = 4;
-    settings.plans = std::make_shared<WatchedPlans>(
-        [](int first, int steps) { return plan_of("data", first, steps); });
-    settings.observers = [&, rank] {
-      Observers all;
-      if (has_one(rank)) all.push_back(std::make_unique<Noting>(calls, asks_early));
-      return all;
-    };
+    if (has_one(rank)) settings.observers = only<Noting>(calls, asks_early);
   });
   return calls;
 }
@@ -138,13 +134,7 @@ std::vector<std::vector<std::string>> calls_by_rank(const RunFolder& folder, int
       settings.resume_from(resume);
       settings.run = nlohmann::json::object();
       settings.steps = resume.empty() ? 2 : 3;
-      settings.plans = std::make_shared<WatchedPlans>(
-          [](int first, int steps) { return plan_of("data", first, steps); });
-      settings.observers = [&, rank] {
-        Observers all;
-        all.push_back(std::make_unique<Counting>(calls[rank], throws_after));
-        return all;
-      };
+      settings.observers = only<Counting>(calls[rank], throws_after);
     });
   };
   if (throws_after == 0)
@@ -176,6 +166,37 @@ TEST_CASE("observers: all ranks hear of a failure, and none that the run ended",
 
 namespace {
 
+/// Notes the saves, and takes longer after the first update than saves are apart.
+struct Resting : RunObserver {
+  Resting(std::set<int>& announced, std::set<int>& saves) : announced(announced), saves(saves) {}
+  const char* name() const override { return "resting"; }
+  Border next_border(int done) const override { return {done + 1}; }
+  void plan_ended(Lead&, const PlanEnd& plan) override {
+    if (plan.saves) announced.insert(plan.done);
+    if (plan.done == 1) std::this_thread::sleep_for(std::chrono::milliseconds(600));
+  }
+  void saved(Lead&, int step) override { saves.insert(step); }
+
+  std::set<int>& announced;
+  std::set<int>& saves;
+};
+
+}  // namespace
+
+TEST_CASE("observers: they hear of a save before it, also if it falls due by time", "[session]") {
+  const RunFolder folder;
+  std::set<int> announced, saves;
+  run_sessions(small_training(1), folder, 2, [&](int, SessionSettings& settings) {
+    settings.steps = 3;
+    settings.save_minutes = 0.5 / 60;
+    settings.observers = only<Resting>(announced, saves);
+  });
+  announced.insert(3);  // as each run's last update is saved
+  CHECK(saves == announced);
+}
+
+namespace {
+
 /// Makes a weight infinite after the last update.
 struct Spoiling : RunObserver {
   const char* name() const override { return "spoiling"; }
@@ -192,19 +213,12 @@ struct Spoiling : RunObserver {
 
 TEST_CASE("weights that are not finite are not saved", "[session]") {
   const RunFolder folder;
-  CHECK_THROWS_WITH(run_sessions(small_training(2), folder, 2,
-                                 [&](int, SessionSettings& settings) {
-                                   settings.steps = 1;
-                                   settings.plans =
-                                       std::make_shared<WatchedPlans>([](int first, int steps) {
-                                         return plan_of("1f1b", first, steps);
-                                       });
-                                   settings.observers = [] {
-                                     Observers all;
-                                     all.push_back(std::make_unique<Spoiling>());
-                                     return all;
-                                   };
-                                 }),
+  auto change = [](int, SessionSettings& settings) {
+    settings.steps = 1;
+    settings.plans = std::make_shared<WatchedPlans>("1f1b");
+    settings.observers = only<Spoiling>();
+  };
+  CHECK_THROWS_WITH(run_sessions(small_training(2), folder, 2, change),
                     Contains("some weights of stage 1 are not finite"));
   CHECK(manifests_of(folder / "checkpoint").empty());
 }

@@ -83,9 +83,8 @@ TEST_CASE("sessions of today's schedules are stopped and go on, also in another 
       continue;
     }
     CHECK(Session{today}.run(folder.path / "whole") == last_step);
-    CHECK(plangrad::tests::tensors_in(folder.path / "resumed").size() > 2);
-    CHECK(plangrad::tests::tensors_in(folder.path / "resumed") ==
-          plangrad::tests::tensors_in(folder.path / "whole"));
+    CHECK(tensors_in(folder.path / "resumed").size() > 2);
+    CHECK(tensors_in(folder.path / "resumed") == tensors_in(folder.path / "whole"));
     CHECK(weights_in(folder.path / "resumed") == weights_in(folder.path / "moved"));
   }
 }
@@ -104,8 +103,7 @@ TEST_CASE("sessions of today's schedules go on with shards, and with what their 
     Session{today, 3}.run(folder.path / "begun");
     Session{today}.run(folder.path / "resumed", folder.path / "begun");
     Session{today}.run(folder.path / "whole");
-    CHECK(plangrad::tests::tensors_in(folder.path / "resumed") ==
-          plangrad::tests::tensors_in(folder.path / "whole"));
+    CHECK(tensors_in(folder.path / "resumed") == tensors_in(folder.path / "whole"));
     if (number > 1) continue;
     // Without what was left out before, it would go on to others.
     today.layout.codec = {};
@@ -127,7 +125,6 @@ TEST_CASE("sessions of today's schedules are interrupted and go on", "[session][
     CHECK(Session{today}.run(folder.path / "out", folder.path / "out") == last_step);
     Session{today, steps}.run(folder.path / "same");
     CHECK(Session{today}.run(folder.path / "same", folder.path / "same") == last_step);
-    CHECK(plangrad::tests::tensors_in(folder.path / "out") ==
-          plangrad::tests::tensors_in(folder.path / "same"));
+    CHECK(tensors_in(folder.path / "out") == tensors_in(folder.path / "same"));
   }
 }

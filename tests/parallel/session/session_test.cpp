@@ -68,13 +68,7 @@ std::vector<std::string> heard_of_renamed_run(const RunFolder& folder, bool for_
   run_sessions(small_training(1), folder, 2, [&](int, SessionSettings& settings) {
     settings.steps = 4;
     settings.save_minutes = 1e-9;
-    settings.plans = std::make_shared<WatchedPlans>(
-        [](int first, int steps) { return plan_of("data", first, steps); });
-    settings.observers = [&] {
-      Observers all;
-      all.push_back(std::make_unique<Renaming>(folder, for_ever, heard));
-      return all;
-    };
+    settings.observers = only<Renaming>(folder, for_ever, heard);
   });
   return heard;
 }

@@ -50,6 +50,7 @@ SessionSettings settings_of(const RunFolder& folder) {
   SessionSettings settings;
   settings.out = folder.path;
   settings.steps = 2;
+  settings.plans = std::make_shared<WatchedPlans>("data");
   settings.observers = observers_of();
   settings.engine.timeout = 20;
   return settings;

@@ -44,6 +44,8 @@ class WatchedPlans : public Plans {
  public:
   using Make = std::function<Plan(int first, int steps)>;
   explicit WatchedPlans(Make make) : Plans("data", {}), make_(std::move(make)) {}
+  explicit WatchedPlans(const std::string& schedule)
+      : WatchedPlans([=](int first, int steps) { return plan_of(schedule, first, steps); }) {}
 
  private:
   Plan make(int first, int steps) const override { return make_(first, steps); }
@@ -59,7 +61,17 @@ struct Watch {
 };
 std::function<Observers()> observers_of(const Watch& watch = {});
 
-/// A quiet run of two updates, whose plans are set by the test.
+/// Makes lists of one observer, whose arguments must outlive the run.
+template <class Observer, class... Arguments>
+std::function<Observers()> only(Arguments&... arguments) {
+  return [&arguments...] {
+    Observers all;
+    all.push_back(std::make_unique<Observer>(arguments...));
+    return all;
+  };
+}
+
+/// A quiet run of two updates on two replicas.
 SessionSettings settings_of(const RunFolder& folder);
 
 /// Runs a session on each of the ranks, which are threads; `change` completes a rank's settings,
