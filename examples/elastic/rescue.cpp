@@ -115,9 +115,8 @@ Remains remains_of(SessionRank& rank) {
                .per_step = plan.per_step,
                .clips = plan.clip,
                .results = std::move(rank.left()),
-               .run = rank.settings().run,
+               .run = rank.description(),
                .run_id = rank.run_id()};
-  if (!engine.bits().empty()) left.run["bits"] = engine.bits();
   for (auto& [stage, store] : engine.stores()) {
     Remains::Stage& here = left.stages[stage] = stage_left(store, stage, plan);
     if (here.problem.empty()) here.problem = rank.lacks(here.update);

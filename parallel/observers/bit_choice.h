@@ -16,6 +16,10 @@ class BitChoice : public AskingObserver<Bits, Nothing> {
   Border next_border(int done) const override {
     return {next_multiple(every_, done), "choice of bits"};
   }
+  void resume(const Checkpoint& checkpoint, SessionRank& rank) override {
+    if (every_ > 0 && checkpoint.run().contains("bits"))
+      carry_out(rank, of_run(checkpoint, "bits", Bits()));
+  }
   void ready(Lead& lead) override {
     if (const Bits& bits = lead.engine().bits(); !bits.empty()) lead.summary()["bits"] = bits;
   }
@@ -40,6 +44,7 @@ class BitChoice : public AskingObserver<Bits, Nothing> {
   /// On every rank.
   Nothing carry_out(SessionRank& rank, const Bits& bits) override {
     rank.engine().set_bits(bits);
+    rank.description()["bits"] = bits;
     return {};
   }
   // [end snippet]

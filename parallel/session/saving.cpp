@@ -121,7 +121,7 @@ void Lead::save(bool last) {
   if (!given_up.empty()) warn(given_up);
   std::vector<CheckpointFile> files;
   std::vector<WeightsChecksums> weights;
-  json run = settings_.run, codecs = json::array();
+  json run = description_, codecs = json::array();
   std::string on_disk_before;
   for (const Save::Answer& answer : order(Save())) {
     files.insert(files.end(), answer.files.begin(), answer.files.end());
@@ -188,7 +188,6 @@ void Lead::note_not_saved(int step, const std::string& why) {
 
 /// Adds what the state of engine and codecs says of itself to the checkpoint's description.
 void Lead::describe(json& run, const json& codecs) {
-  if (!engine_.bits().empty()) run["bits"] = engine_.bits();
   for (const auto& [stage, store] : engine_.stores())
     if (store.begun() > 0) run["rewound"] = store.begun();  // equal for all stages
   const Plan plan = like()->plan();

@@ -110,14 +110,12 @@ void SessionRank::begin() {
     for (const auto& observer : observers_) observer->resume(*checkpoint, *this);
   engine_.prepare(plan.plan());
   const CodecSpec& codec = plan.plan().codec;
-  const bool is_adaptive = codec.kind().chooses_bits;
   const auto serves = [&](const auto& each) { return each->serves(codec.kind()); };
-  PG_CHECK(!is_adaptive || std::ranges::any_of(observers_, serves), "codec ", print(codec),
-           " needs an observer that serves it, and this run has none");
+  PG_CHECK(!codec.kind().chooses_bits || std::ranges::any_of(observers_, serves), "codec ",
+           print(codec), " needs an observer that serves it, and this run has none");
   begun_ = true;
   if (!checkpoint) return;
   read_state(*checkpoint, engine_);
-  if (is_adaptive) engine_.set_bits(of_run(*checkpoint, "bits", Bits()));
   read_codec_state(*checkpoint, engine_, plan.plan());
   lost_ = lost_residual(*checkpoint, plan.plan(), engine_.training());
   if (cuts_peaks_) peaks_.cut();

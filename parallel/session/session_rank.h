@@ -107,6 +107,8 @@ class SessionRank {
   const SessionSettings& settings() const { return settings_; }
   int first() const { return first_; }  ///< updates done before this session
   int steps() const { return steps_; }  ///< updates done by now
+  /// The run's description in checkpoints from now on, to which observers add alike on every rank.
+  nlohmann::json& description() { return description_; }
   PeakBook& peaks() { return peaks_; }
   const std::string& run_id() const { return run_id_; }  ///< the same in all sessions
   RunResult& left() { return left_; }                    ///< the results of a plan that failed
@@ -144,6 +146,7 @@ class SessionRank {
   std::string lost_;  // what of a checkpoint this run can't use, for the user
   std::string run_id_;
   RunResult left_;
+  nlohmann::json description_ = settings_.run;
   StateWriter writer_;  // ends before the claim
 
  private:
