@@ -149,7 +149,7 @@ void PruneRun::resume(const Checkpoint& checkpoint, SessionRank& rank) {
   if (masks.empty()) return;
   found_ = true;
   set_form(engine, rank.like()->plan(), std::move(masks));
-  rank.form_changed();
+  rank.form_changed("pruned");
 }
 
 std::string PruneRun::lacks(int updates) const {
@@ -178,7 +178,7 @@ json PruneRun::summary() const {
 std::string PruneRun::carry_out(SessionRank& rank, const Nothing&) {
   const json found = maybe_prune(rank.engine(), rank.plan_at_work(), rank.steps());
   looked_ = rank.steps();
-  if (found.contains("pruned")) rank.form_changed();
+  if (found.contains("pruned")) rank.form_changed("pruned");
   return found.dump();
 }
 

@@ -41,14 +41,6 @@ json earlier_events(const fs::path& folder) {
   return events;
 }
 
-/// Peaks by rank, without ranks that have none.
-json peaks_of(const std::vector<MeasuredRank>& ranks, Peaks PeakBook::Found::*which) {
-  json result = json::array();
-  for (const MeasuredRank& rank : ranks)
-    if (!(rank.peaks.*which).empty()) result.push_back(rank.peaks.*which);
-  return result;
-}
-
 }  // namespace
 
 MeasuredRank RunRecord::carry_out(SessionRank& rank, const Nothing&) {
@@ -138,7 +130,6 @@ json RunRecord::summary(Lead& lead) {
               {"seconds", seconds},
               {unit + "_per_second", rate},
               {unit + "_per_update", log_.settings().units_per_step},
-              {"peak_bytes", peaks_of(ranks_, &PeakBook::Found::run)},
               {"bytes_sent", sent},
               {"events", json(events_.begin() + left_out, events_.end())}};
   result["machine"]["device"] = lead.engine().device()->backend().name();
@@ -157,9 +148,9 @@ json RunRecord::summary(Lead& lead) {
   if (shared) result["shared_cores"] = {{"ranks", shared->ranks}, {"cores", shared->cores}};
   if (matmul_rate_)
     result["model_flops_utilization"] = rate * settings_.flops_per_unit / *matmul_rate_;
-  for (const auto& [key, which] : {std::pair("peak_bytes_pruned", &PeakBook::Found::pruned),
-                                   {"peak_bytes_validation", &PeakBook::Found::validation}})
-    if (json peaks = peaks_of(ranks_, which); !peaks.empty()) result[key] = std::move(peaks);
+  for (const MeasuredRank& rank : ranks_)
+    for (const auto& [part, peaks] : rank.peaks)
+      result[part.empty() ? "peak_bytes" : "peak_bytes_" + part].push_back(peaks);
   result.update(lead.summary());
   return result;
 }

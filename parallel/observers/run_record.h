@@ -17,9 +17,9 @@ struct RecordSettings {
   std::shared_ptr<const Pretended> pretended = nullptr;
 };
 
-/// What a rank answers: its peaks of memory, in bytes, and its cores.
+/// What a rank answers: its peaks of memory (PeakBook::found), in bytes, and its cores.
 struct MeasuredRank {
-  PeakBook::Found peaks;
+  std::map<std::string, Peaks> peaks;
   RankCores cores;
   static auto fields(auto& x) { return std::tie(x.peaks, x.cores); }
 };

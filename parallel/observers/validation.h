@@ -34,8 +34,8 @@ class Validation : public AskingObserver<bool, RunResult> {
     const int count = static_cast<int>(rank.data().validation_weights(all).size());
     const Plans::Shared plan = rank.settings().plans->evaluation(rank.steps(), count);
     RunResult result;
-    rank.peaks().validating(
-        [&] { result = rank.engine().run(*plan, rank.data().validation(all)); });
+    rank.peaks().apart(name(),
+                       [&] { result = rank.engine().run(*plan, rank.data().validation(all)); });
     for (const auto& [micro, loss] : result.losses)
       if (!std::isfinite(loss))
         throw Error(text("step ", rank.steps(), ": the validation loss is ",

@@ -118,7 +118,7 @@ void SessionRank::begin() {
   read_state(*checkpoint, engine_);
   read_codec_state(*checkpoint, engine_, plan.plan());
   lost_ = lost_residual(*checkpoint, plan.plan(), engine_.training());
-  if (cuts_peaks_) peaks_.cut();
+  if (!part_.empty()) peaks_.cut(part_);
 }
 
 bool SessionRank::run() {
@@ -216,12 +216,11 @@ Plan SessionRank::plan_at_work() {
 
 // ---- peaks, and how a rank's memory events are thinned out ----
 
-PeakBook::Found PeakBook::found() {
+std::map<std::string, Peaks> PeakBook::found() {
   raise(now_, peaks_of(meter_));
-  Found found{now_, {}, validating_};
-  if (before_.empty()) return found;
-  found.pruned = now_;
-  raise(found.run, before_);
+  std::map<std::string, Peaks> found = apart_;
+  found[part_] = found[""] = now_;
+  raise(found[""], before_);
   return found;
 }
 
@@ -229,17 +228,18 @@ std::int64_t PeakBook::total() const {
   return std::max(meter_.peak(), now_.empty() ? 0 : now_.at("total"));
 }
 
-void PeakBook::cut() {
-  before_ = found().run;
+void PeakBook::cut(const std::string& part) {
+  before_ = found().at("");
+  part_ = part;
   now_.clear();
   meter_.reset_peaks();
 }
 
-void PeakBook::validating(const std::function<void()>& validate) {
+void PeakBook::apart(const std::string& part, const std::function<void()>& work) {
   raise(now_, peaks_of(meter_));
   meter_.reset_peaks();
-  validate();
-  raise(validating_, peaks_of(meter_));
+  work();
+  raise(apart_[part], peaks_of(meter_));
   meter_.reset_peaks();
 }
 

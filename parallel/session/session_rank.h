@@ -13,30 +13,25 @@ namespace plangrad::parallel {
 /// Bytes by category.
 using Peaks = std::map<std::string, std::int64_t>;
 
-/// The peaks of a rank's memory: those of validations apart, and those since its state has its
-/// form.
+/// The peaks of a rank's memory in the whole session, and in parts of it that observers name.
 class PeakBook {
  public:
-  struct Found {
-    Peaks run;         ///< peaks of the whole session, but for validations
-    Peaks pruned;      ///< peaks since the last cut(), if there was one
-    Peaks validation;  ///< peaks of validations; empty before the first
-    static auto fields(auto& x) { return std::tie(x.run, x.pruned, x.validation); }
-  };
-
   explicit PeakBook(MemoryMeter& meter) : meter_(meter) {}
-  Found found();
+  /// The peaks of the part that the last cut() began and of those of apart(), by name; under "",
+  /// those of the session but for the parts of apart().
+  std::map<std::string, Peaks> found();
   /// The most bytes in training since the last cut().
   std::int64_t total() const;
-  /// Begins anew, and keeps those so far.
-  void cut();
-
-  /// Runs `validate`, whose peaks are those of a validation.
-  void validating(const std::function<void()>& validate);
+  /// Begins a part that lasts until the next cut().
+  void cut(const std::string& part);
+  /// Runs `work`, whose peaks count for this part alone.
+  void apart(const std::string& part, const std::function<void()>& work);
 
  private:
   MemoryMeter& meter_;
-  Peaks before_, now_, validating_;  // up to the last cut; since then, up to the last validation
+  std::string part_;                    // began with the last cut; empty: none
+  Peaks before_, now_;                  // up to the last cut; since then, up to the last apart()
+  std::map<std::string, Peaks> apart_;  // by part
 };
 
 /// Run the plan of the next updates.
@@ -116,8 +111,8 @@ class SessionRank {
   Plans::Shared like() const { return settings_.plans->shortest(steps_); }
   /// like(), while others wait; not when the session has failed, as messages may be in flight.
   Plan plan_at_work();
-  /// Notes that the state has another form now: codecs and peaks of memory begin anew.
-  void form_changed() { begun_ ? peaks_.cut() : void(cuts_peaks_ = true); }
+  /// Notes that the state has another form now: a part of the peaks of memory begins.
+  void form_changed(const std::string& part) { begun_ ? peaks_.cut(part) : void(part_ = part); }
   /// Why some observer could not go on from this update, in the midst of a plan; empty: all could.
   std::string lacks(int updates) const;
 
@@ -165,7 +160,8 @@ class SessionRank {
   }
 
   PeakBook peaks_;
-  bool begun_ = false, cuts_peaks_ = false;
+  bool begun_ = false;
+  std::string part_;  // of the peaks, which follows begin(); empty: none
 };
 
 // ---- rank 0 (session_lead.cpp, saving.cpp) ----
