@@ -71,10 +71,7 @@ bool ScheduleFlags::any_given() const {
 parallel::Layout ScheduleFlags::found() const {
   check_own_fields();
   if (cyclic()) check_cyclic();
-  parallel::Layout found = layout;
-  if (cyclic()) found.microbatches = layout.stages;
-  if (!gives("steps")) found.steps = cyclic() ? 8 : 1;
-  return found;
+  return completed();
 }
 
 std::string ScheduleFlags::note(bool clip) const {

@@ -69,19 +69,7 @@ Plan PlanRequest::schedule_plan() const {
   if (schedule.endless && !schedule.gives("steps")) layout.steps = 4;  // bars are found in these
   check_cells(schedule.behaviour(), layout);
   if (!model.model.empty()) layout.tied = model.is_tied(layout.stages);
-  return schedule.endless ? endless_plan(layout) : make_plan(schedule.schedule, layout);
-}
-
-Plan PlanRequest::endless_plan(const Layout& layout) const {
-  PG_CHECK(!schedule.gives("steps"), "--steps ", layout.steps,
-           " and --endless: an endless plan has any number of ",
-           "updates; leave out one of the two");
-  PG_CHECK(schedule.behaviour().has_order, "--endless: the order of the schedule ",
-           schedule.schedule, " depends on timing, so no part of it repeats; use --steps");
-  std::optional<Plan> found = make_endless(schedule.schedule, layout);
-  PG_CHECK(found, "--endless: the rows of ", schedule.title(), " with ", layout.stages,
-           " stages do not repeat within 12 updates; use --steps, or fewer --stages");
-  return *std::move(found);
+  return schedule.plan_with(layout);
 }
 
 void print_text(const std::string& text) { std::cout << printable(text); }

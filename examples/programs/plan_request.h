@@ -35,7 +35,6 @@ struct PlanRequest {
   parallel::Plan plan(const CLI::App& command) const;
   /// The plan of the schedule flags.
   parallel::Plan schedule_plan() const;
-  parallel::Plan endless_plan(const parallel::Layout& layout) const;
   std::string title() const;
 };
 

@@ -184,4 +184,23 @@ void PlanSpec::check_own_fields() const {
            " has no turns; data and zero have them");
 }
 
+Layout PlanSpec::completed() const {
+  Layout found = layout;
+  if (cyclic()) found.microbatches = layout.stages;
+  if (!gives("steps")) found.steps = cyclic() ? 8 : 1;
+  return found;
+}
+
+Plan PlanSpec::plan_with(const Layout& layout) const {
+  if (!endless) return make_plan(schedule, layout);
+  PG_CHECK(!gives("steps"), "--steps ", layout.steps,
+           " and --endless: an endless plan has any number of updates; leave out one of the two");
+  PG_CHECK(behaviour().has_order, "--endless: the order of the schedule ", schedule,
+           " depends on timing, so no part of it repeats; use --steps");
+  std::optional<Plan> found = make_endless(schedule, layout);
+  PG_CHECK(found, "--endless: the rows of ", title(), " with ", layout.stages,
+           " stages do not repeat within 12 updates; use --steps, or fewer --stages");
+  return *std::move(found);
+}
+
 }  // namespace plangrad::parallel

@@ -164,7 +164,8 @@ Json answer_json(const std::string& text) {
     rule = request.schedule.empty() ? "text" : "schedule";
     if (request.schedule.empty()) out["text"] = request.text;
     add_idea(request, out);
-    const Plan plan = request.schedule.empty() ? parse(request.text) : plan_of(request);
+    const Plan plan =
+        request.schedule.empty() ? parse(request.text) : request.plan_with(request.layout);
     if (!request.schedule.empty()) out["text"] = print(plan);
     rule = "costs";
     add_facts(plan, request, out);

@@ -72,8 +72,7 @@ PlayerRequest read_request(const Json& json) {
            "give a \"plan\" or a \"schedule\", not both");
   if (json.contains("plan")) return request;
   request.check_own_fields();
-  if (!request.gives("steps")) request.layout.steps = request.cyclic() ? 8 : 1;
-  if (request.cyclic()) request.layout.microbatches = request.layout.stages;
+  request.layout = request.completed();
   return request;
 }
 
@@ -84,17 +83,6 @@ Costs PlayerRequest::costs_of(const Plan& plan) const {
   if (slow_rank < static_cast<int>(result.slowness.size()))
     result.slowness[slow_rank] *= slow_factor;
   return result;
-}
-
-Plan plan_of(const PlayerRequest& request) {
-  if (!request.endless) return make_plan(request.schedule, request.layout);
-  const Schedule& schedule = find_schedule(request.schedule);
-  PG_CHECK(schedule.has_order, "endless: the order of the schedule ", request.schedule,
-           " depends on timing, so no part of it repeats");
-  std::optional<Plan> found = make_endless(request.schedule, request.layout);
-  PG_CHECK(found, "endless: the rows of ", request.schedule, " with ", request.layout.stages,
-           " stages do not repeat within 12 updates; use fewer stages");
-  return *std::move(found);
 }
 
 Json list_of_fields() {

@@ -58,9 +58,6 @@ struct PlayerRequest : PlanSpec {
 /// throws: Error that names the key that is wrong, and what it takes
 PlayerRequest read_request(const nlohmann::json& json);
 
-/// The plan that a request asks for by its schedule. throws: Error if there is none
-Plan plan_of(const PlayerRequest& request);
-
 /// All fields of a request, for a page that makes controls of them.
 nlohmann::json list_of_fields();
 /// All schedules, for a page that lets its reader choose one: name, idea, paper, flags.
