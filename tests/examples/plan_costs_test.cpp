@@ -12,15 +12,18 @@ using Catch::Matchers::WithinRel;
 
 namespace {
 
+/// Searches with the times of the run in a folder.
+Words search_with(const std::string& folder, const Words& more = {}) {
+  return Words{"plan", "search", "--machine", "laptop", "--costs", folder} + more;
+}
+
 /// A run of two stages whose times are known.
 struct TimedRun : Runs {
   TimedRun() : Runs({"--layers", "3", "--batch", "8"}) {
     train("timed", {"--schedule", "gpipe", "--stages", "2", "--microbatches", "4",
                     "--pretend-compute", "0.01,0.02,0.005;0.02,0.04,0.005"});
   }
-  Words search(const Words& more = {}) const {
-    return Words{"plan", "search", "--machine", "laptop", "--costs", path("timed")} + more;
-  }
+  Words search(const Words& more = {}) const { return search_with(path("timed"), more); }
   /// The file of a search's JSON.
   std::string searched(const Words& more = {}) const {
     return folder.write("search.json", json_of(search(more)).dump());
@@ -58,14 +61,14 @@ TEST_CASE("kernels of a run take longer where its cores are shared by more ranks
   const auto computing = [&](int devices) {
     run.folder.write("summary.json", summary.dump());
     const nlohmann::json all =
-        json_of({"plan", "search", "--machine", "h100-hgx", "--costs", run.path(""), "--devices",
-                 std::to_string(devices), "--rows", "9999"})["best"];
+        json_of(search_with(run.path(""), more) + Words{std::to_string(devices)})["best"];
     const auto is_alone = [](const nlohmann::json& each) {
       return each["depth"] == 1 && each["width"] == 1 && each["sequences"] == 8;
     };
     const auto found = std::ranges::find_if(all, is_alone);
     REQUIRE(found != all.end());
     return found->at("seconds").get<double>();
+    const Words more{"--machine", "h100-hgx", "--rows", "9999", "--devices"};
   };
   const double alone = computing(1);
   CHECK_THAT(computing(2), WithinRel(2 * alone, 0.2));
@@ -93,9 +96,8 @@ TEST_CASE("the command that a search prints runs, and trains the plan of its fir
 TEST_CASE("a plan that a search says fits runs under that cap of memory") {
   Runs run{{"--layers", "3", "--batch", "8"}};
   run.train("before");
-  const nlohmann::json found =
-      json_of({"plan", "search", "--machine", "laptop", "--costs", run.path("before"), "--devices",
-               "2", "--schedule", "1f1b", "--rows", "99"});
+  const nlohmann::json found = json_of(
+      search_with(run.path("before"), {"--devices", "2", "--schedule", "1f1b", "--rows", "99"}));
   const std::string file = run.folder.write("search.json", found.dump());
   // Of the plans, whose order depends on time, that whose messages never wait at the fullest rank.
   const auto is_plain = [](const nlohmann::json& row) {
@@ -120,8 +122,7 @@ TEST_CASE("the command has the text and the tokens of the run, as a shell takes 
   Runs run{{"--layers", "3", "--batch", "8", "--vocab", "bytes"}};
   run.data = run.folder.write("it's a text.txt", varied_text());
   run.train("bytes");
-  const nlohmann::json found =
-      json_of({"plan", "search", "--machine", "laptop", "--costs", run.path("bytes")});
+  const nlohmann::json found = json_of(search_with(run.path("bytes")));
   CHECK_THAT(found["command"].get<std::string>(),
              Catch::Matchers::EndsWith("it'\\''s a text.txt' --vocab bytes"));
   const std::string command = found["command"].get<std::string>() + " --steps 2 --out ";
@@ -177,10 +178,9 @@ TEST_CASE("costs that are no run's, or another model's, are refused in one line"
   check_refused({"plan", "search", "--machine", "laptop"}, "give --model NAME, or --costs RUN");
   const auto with_summary = [&](const std::string& text) {
     run.folder.write("summary.json", text);
-    return Words{"plan", "search", "--machine", "laptop", "--costs", run.path("")};
+    return search_with(run.path(""));
   };
-  check_refused({"plan", "search", "--machine", "laptop", "--costs", run.path("none")},
-                "this is not the folder of a run");
+  check_refused(search_with(run.path("none")), "this is not the folder of a run");
   check_refused(with_summary("{}"), "its summary.json has no costs");
   check_refused(with_summary("{\"costs\":{}}"), "its summary.json is damaged");
   nlohmann::json summary = summary_of(run.path("timed"));

@@ -1,22 +1,12 @@
 // What plan draws beside a timeline: faults, lanes of holdings, posters.
 // Not here: what a picture shows (tests/parallel/drawing).
 #include "nn/checkpoint/file.h"
-#include "parallel/schedules/schedule.h"
 #include "tests/examples/plan_program.h"
+#include "tests/parallel/support/drawing.h"
 
 using namespace plangrad::tests;
 using plangrad::nn::read_file;
 using plangrad::nn::write_file;
-
-namespace {
-
-std::size_t times_in(const std::string& text, const std::string& part) {
-  std::size_t found = 0;
-  for (auto at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++found;
-  return found;
-}
-
-}  // namespace
 
 TEST_CASE("plan draw draws a wrong plan up to the fault, and fails as verify does") {
   Folder folder;
@@ -35,7 +25,7 @@ TEST_CASE("plan draw draws a wrong plan up to the fault, and fails as verify doe
   CHECK(nlohmann::json::parse(
             run({"plan", "draw", plan, "--out", figure, "--json"}).output)["rule"] == "stash");
   const std::string svg = read_file(figure);
-  CHECK(times_in(svg, "class=\"fault\"") == 1);
+  CHECK(count(svg, "class=\"fault\"") == 1);
   CHECK_THAT(svg, Contains(">stash: rank 1, 1B1v0") && Contains("rank 0: 0B0v0\n"));
   CHECK_THAT(svg, !Contains("rank 0: 0B1v0\n") && !Contains("rank 1: 1F1v0\n"));
   // No figure shows a header that makes no sense.
@@ -71,11 +61,11 @@ TEST_CASE("plan poster draws six schedules, or all") {
   Folder folder;
   const std::string file = folder / "poster.svg";
   CHECK_THAT(output_of({"plan", "poster", "--out", file}), Contains("wrote " + file));
-  CHECK(times_in(read_file(file), "class=\"area\"") == 6);
+  CHECK(count(read_file(file), "class=\"area\"") == 6);
   output_of({"plan", "poster", "--all", "--out", file});
   const std::string all = read_file(file);
   // `data` twice, and recycle, which has lost ranks, not at all
-  CHECK(times_in(all, "class=\"area\"") == plangrad::parallel::schedule_names().size());
+  CHECK(count(all, "class=\"area\"") == plangrad::parallel::schedule_names().size());
   for (const char* name : {"GPipe", "PipeDream-2BW", "DualPipe V", "Cyclic v1", "ZeRO 3"})
     CHECK_THAT(all, Contains(">" + std::string(name) + "</text>"));
   check_refused({"plan", "poster"}, "--out");

@@ -2,12 +2,10 @@
 // of drawings. Not here: other plans in time (simulate_test) and other drawings (draw_svg_test).
 #include "parallel/simulation/variants.h"
 
-#include "parallel/drawing/draw.h"
-#include "parallel/plan/plan.h"
-#include "parallel/schedules/schedule.h"
-#include "tests/catch.h"
+#include "tests/parallel/support/drawing.h"
 
 using namespace plangrad::parallel;
+using plangrad::tests::count;
 
 namespace {
 
@@ -21,12 +19,6 @@ Costs twice_back() {
   Costs costs;
   costs.backward = {2};
   return costs;
-}
-
-std::size_t count_of(const std::string& text, const std::string& part) {
-  std::size_t count = 0;
-  for (std::size_t at = 0; (at = text.find(part, at)) != text.npos; ++at) ++count;
-  return count;
 }
 
 }  // namespace
@@ -90,12 +82,12 @@ TEST_CASE("drawings of endless plans have their bars", "[endless]") {
 
   const Plan ranks = endless_plan("2bw", {.stages = 3, .microbatches = 3});
   const std::string figure = draw_svg(simulate_two_bodies(ranks, Costs()));
-  CHECK(count_of(figure, "<path class=\"repeat\"") == 3 * 3);
-  CHECK(count_of(figure, ">head</text>") == 1);
-  CHECK(count_of(figure, ">body</text>") == 2);
-  CHECK(count_of(figure, ">tail</text>") == 1);
+  CHECK(count(figure, "<path class=\"repeat\"") == 3 * 3);
+  CHECK(count(figure, ">head</text>") == 1);
+  CHECK(count(figure, ">body</text>") == 2);
+  CHECK(count(figure, ">tail</text>") == 1);
   CHECK_THAT(figure, Contains("<title>rank 2, between head and body</title>"));
   const std::string once = draw_svg(simulate_unverified(unrolled(ranks, 2), Costs()));
-  CHECK(count_of(once, "repeat") == 0);
-  CHECK(count_of(once, ">body</text>") == 0);
+  CHECK(count(once, "repeat") == 0);
+  CHECK(count(once, ">body</text>") == 0);
 }
