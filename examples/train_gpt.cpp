@@ -45,8 +45,7 @@ void check_resume(const GptRun& run, const TextData& data) {
   PG_CHECK(same_words,
            "--resume: the data's vocabulary is not the run's; give the same --data and --vocab as ",
            "before");
-  const bool is_named = run.saved_files.contains("--validation");
-  if (is_named) {
+  if (run.saved_files.contains("--validation")) {
     const nlohmann::json known = before.value("validation", nlohmann::json());
     const std::string file = run.validation.string();
     PG_CHECK(known == data.validation.checksum(), "--resume: ",

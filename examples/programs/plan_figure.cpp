@@ -104,16 +104,12 @@ void draw_plan(const PlanRequest& asked_for, const Plan& plan) {
                               : ending == ".html" ? page(request, plan)
                               : ending == ".json" ? draw_trace({{"", timeline}})
                                                   : draw_text(timeline, request.columns);
-  if (request.out.empty()) {
-    std::cout << drawing;
-    return;
-  }
+  if (request.out.empty()) return print_text(drawing);
   write_result(request.out, drawing);
   if (request.json) {
     nlohmann::json all = all_facts(verified, costs);
     all["file"] = request.out;
-    std::cout << all.dump(2, ' ', true) << '\n';
-    return;
+    return print_json(all);
   }
   tell(text("wrote ", request.out, ": ", request.title(), ", makespan ",
             seconds_text(timeline.makespan()),

@@ -6,6 +6,7 @@
 #include <iostream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <ranges>
 
 #include "examples/programs/plan_machine.h"
 #include "examples/programs/program.h"
@@ -187,11 +188,8 @@ void CostFlags::add_flags(CLI::App& app) {
 }
 
 parallel::Costs CostFlags::of(const parallel::Plan& plan) const {
-  auto is_part = [](const parallel::Instruction& x) {
-    return x.what == parallel::Value::input_part;
-  };
-  const bool splits = std::ranges::any_of(
-      plan.rows, [&](const parallel::Row& row) { return std::ranges::any_of(row, is_part); });
+  const bool splits = std::ranges::count(plan.rows | std::views::join, parallel::Value::input_part,
+                                         &parallel::Instruction::what) > 0;
   PG_CHECK(splits || (costs.input_part.empty() && costs.weight_part.empty()),
            "--input-part and --weight-part are times of split backwards, which this plan does not "
            "have; give --backward, or a schedule like zb-h1");

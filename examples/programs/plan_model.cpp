@@ -13,6 +13,7 @@
 #include "examples/programs/program.h"
 #include "nn/checkpoint/file.h"
 #include "nn/models/gpt.h"
+#include "parallel/observers/recording.h"
 #include "parallel/plan/lifetimes.h"
 #include "sparse/pruning.h"
 
@@ -175,15 +176,9 @@ Costs costs_of(const Json& summary, int devices) {
 /// The text of the run, and how it is cut into tokens, as words of a command that a shell takes.
 std::string data_words(const Json& flags) {
   std::string words;
-  for (const char* name : {"--data", "--vocab"}) {
-    std::string file = flags.value(name, "");
-    if (file.empty()) continue;
-    for (std::size_t at = 0; (at = file.find('\'', at)) != file.npos; at += 4)
-      file.replace(at, 1, "'\\''");
-    const bool is_plain = file.find_first_of(" \t\n'\"\\$`&|;<>()*?[]#~!{}") == file.npos;
-    const char* quote = is_plain ? "" : "'";
-    words += text(' ', name, ' ', quote, file, quote);
-  }
+  for (const char* name : {"--data", "--vocab"})
+    if (const std::string file = flags.value(name, ""); !file.empty())
+      words += text(' ', name, ' ', shell_word(file));
   return printable_line(words);
 }
 

@@ -209,8 +209,6 @@ const std::vector<Exhibit>& exhibits() {
   return all;
 }
 
-std::string number_of(double value) { return fmt::format("{:.3g}", value); }
-
 PosterEntry entry_of(const Exhibit& exhibit, bool all) {
   const VerifiedPlan plan = verify(make_plan(exhibit.schedule, exhibit.layout));
   Costs costs;
@@ -222,7 +220,7 @@ PosterEntry entry_of(const Exhibit& exhibit, bool all) {
   for (const Level& level : activations_alive(entry.timeline)) most = std::max(most, level.count);
   const int versions = *std::ranges::max_element(plan.facts().live_versions);
   entry.facts = {{fmt::format("{:.0f}%", 100 * entry.timeline.bubble()), "idle"},
-                 {number_of(1.0 * most / plan.plan().stages), "kept"},
+                 {fmt::format("{:.3g}", 1.0 * most / plan.plan().stages), "kept"},
                  {std::to_string(versions), versions == 1 ? "version" : "versions"}};
   if (const int drift = plan.facts().drift; drift > 0)
     entry.facts.push_back({std::to_string(drift), "drift"});

@@ -155,13 +155,6 @@ Search search_of(SearchFlags& flags) {
   return search;
 }
 
-/// The flags of the model's program that make the model.
-Json shape_of(const PlannedModel& model) {
-  Json shape = Json::object();
-  for (const auto& [name, value] : model.flags) shape[name] = Json::parse(value);
-  return shape;
-}
-
 /// Whether ranks hold another number of stages than the schedule usually has.
 bool has_chunks(const Candidate& plan) {
   const Schedule& schedule = find_schedule(plan.schedule);
@@ -252,10 +245,8 @@ std::string excess_of(const Json& plan, double memory) {
                   bytes_text(plan["bytes"].get<double>() - memory), plan["rank"].get<int>());
   if (plan.value("saving", 0.0) == plan["bytes"]) return line + " while it saves a checkpoint";
   if (plan.contains("cell")) line += " in " + plan["cell"].get<std::string>();
-  std::string most;
-  for (const auto& [kind, bytes] : plan["memory"].items())
-    if (most.empty() || bytes > plan["memory"][most]) most = kind;
-  return line + ", the largest part: " + most + " (" + bytes_text(plan["memory"][most]) + ")";
+  const auto most = std::max_element(plan["memory"].begin(), plan["memory"].end());
+  return line + ", the largest part: " + most.key() + " (" + bytes_text(*most) + ")";
 }
 
 Json SearchFlags::run() const {
@@ -281,7 +272,6 @@ Json SearchFlags::run() const {
   }
   Json json{{"model", flags.model},
             {"program", model.program},
-            {"shape", shape_of(model)},
             {"parameters", whole_parameters(model.layers).numel()},
             {"machine", machine.name},
             {"device", flags.device},
@@ -294,6 +284,7 @@ Json SearchFlags::run() const {
             {"refused", result.refused},
             {"simulated", result.simulated}};
   const auto row = [&](const Found& found) {
+  for (const auto& [name, value] : model.flags) json["shape"][name] = Json::parse(value);
     return to_json(found, evaluation, flags, settings.dtype);
   };
   if (!costs.empty()) json["costs"] = costs;

@@ -142,18 +142,9 @@ std::string processor_name() {
 std::string command_line() {
   std::ifstream file("/proc/self/cmdline");
   const std::string bytes(std::istreambuf_iterator<char>(file), {});
-  constexpr const char* plain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
   std::string command;
-  for (std::size_t at = 0; at < bytes.size(); at = bytes.find('\0', at) + 1) {
-    std::string word = bytes.c_str() + at;
-    if (word.empty() || word.find_first_not_of(plain) != std::string::npos) {
-      for (std::size_t quote = 0; (quote = word.find('\'', quote)) != std::string::npos; quote += 4)
-        word.replace(quote, 1, "'\\''");
-      word = "'" + word + "'";
-    }
-    command += (command.empty() ? "" : " ") + word;
-  }
+  for (std::size_t at = 0; at < bytes.size(); at = bytes.find('\0', at) + 1)
+    command += (command.empty() ? "" : " ") + shell_word(bytes.c_str() + at);
   return command;
 }
 

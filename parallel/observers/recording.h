@@ -34,6 +34,15 @@ std::optional<SharedCores> shared_cores(const std::vector<RankCores>& ranks);
 
 /// The processor of this machine, as it calls itself; empty if it doesn't say.
 std::string processor_name();
+/// A word as a shell takes it, in quotes unless it has plain characters only.
+inline std::string shell_word(std::string word) {
+  constexpr const char* plain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
+  if (!word.empty() && word.find_first_not_of(plain) == word.npos) return word;
+  for (std::size_t quote = 0; (quote = word.find('\'', quote)) != word.npos; quote += 4)
+    word.replace(quote, 1, "'\\''");
+  return "'" + word + "'";
+}
 /// The command that started this process, as a shell takes it.
 std::string command_line();
 /// For summary.json: processor and host of rank 0, the hosts of all ranks, and the cores that the
