@@ -199,8 +199,9 @@ RunCosts read(const std::filesystem::path& folder, const std::string& model, int
   PG_CHECK(batch >= layout.per_step(), "its summary.json is damaged");
   const int ranks = summary.at("ranks").get<int>();
   const int most_ranks = std::max(1, devices > 0 ? devices : ranks);
-  const MeasuredSeconds seconds(Training(planned.layers, layout.stages, layout.cuts),
-                                costs_of(summary, most_ranks), batch / layout.per_step(),
+  Training training(planned.layers, layout.stages, layout.cuts);
+  training.recompute_layers = layout.recompute && layout.stages == 1;
+  const MeasuredSeconds seconds(training, costs_of(summary, most_ranks), batch / layout.per_step(),
                                 layout.zero > 0 ? layout.width : 1);
   return {std::move(planned),
           seconds,

@@ -48,6 +48,13 @@ MeasuredSeconds::MeasuredSeconds(const Training& training, const Costs& costs, i
     StageSeconds all{costs.forward[stage], costs.backward[stage], costs.input_part[stage],
                      costs.weight_part[stage]};
     if (all.backward == 0) all.backward = all.input_part + all.weight_part;
+    if (training.recompute_layers) {
+      PG_CHECK(all.backward > all.forward, "costs of a stage that computes its layers again: a ",
+               "backward of ", all.backward, " s, which has a forward of ", all.forward,
+               " s in it; use a run without --recompute");
+      all.backward -= all.forward;
+      all.input_part = std::max(all.input_part - all.forward, 0.0);
+    }
     if (all.input_part == 0) all.input_part = all.weight_part = all.backward / 2;
     stages.emplace_back().add(all, 1.0 / examples);
   }

@@ -29,10 +29,13 @@ std::vector<StageSeconds> stage_seconds(const ModelCosts& costs, const Machine& 
 /// What a run's computations took: an example in each of its stages, and an update of one element
 /// of the weights. A stage's seconds are divided by arithmetic, over its layers and within them.
 struct MeasuredSeconds {
-  /// training: how the run cut the model;  examples: of a microbatch
+  /// training: how the run cut the model, and whether its backwards computed layers again, whose
+  ///   first forward is subtracted
+  /// examples: of a microbatch
   /// costs: of its stages: forward, backward, or its two parts, and step
   /// shards: ranks that share the update of a stage
-  /// throws: Error if there are not as many costs as stages
+  /// throws: Error if there are not as many costs as stages, or if a backward takes no longer than
+  ///   the forward in it
   MeasuredSeconds(const Training& training, const Costs& costs, int examples, int shards = 1);
 
   std::vector<StageSeconds> stages;  ///< of one example

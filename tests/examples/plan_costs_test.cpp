@@ -52,6 +52,15 @@ TEST_CASE("a search takes seconds, model, batch and devices from a run") {
   CHECK_THAT(twice["seconds"].get<double>(), WithinRel(8 * (0.03 + 0.06) + 2 * 0.005, 0.01));
 }
 
+TEST_CASE("a run of one stage that recomputes predicts its own seconds, and less without") {
+  const Runs run{{"--layers", "3", "--batch", "8"}};
+  run.train("again", {"--schedule", "data", "--recompute", "--pretend-compute", "0.01,0.03,0"});
+  const nlohmann::json all = json_of(search_with(run.path("again"), {"--rows", "99"}))["best"];
+  for (const nlohmann::json& each : all)
+    CHECK_THAT(each["seconds"].get<double>(), WithinRel(each["recompute"] ? 0.04 : 0.03, 0.01));
+  CHECK(all.back()["recompute"] == true);
+}
+
 TEST_CASE("kernels of a run take longer where its cores are shared by more ranks") {
   Runs run{{"--layers", "3", "--batch", "8"}};
   run.train("timed");

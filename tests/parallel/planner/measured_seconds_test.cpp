@@ -70,6 +70,22 @@ TEST_CASE("measured seconds: parts make a backward, shards an update, a second f
                     Contains("costs of 3 stages, and cuts of 2"));
 }
 
+TEST_CASE("measured seconds: a run's second forward counts in plans that have one", "[planner]") {
+  Training training(gpt(config), 1);
+  training.recompute_layers = true;
+  Costs costs{.forward = {4}, .backward = {15}, .input_part = {0}, .weight_part = {0}};
+  const MeasuredSeconds whole(training, costs, /*examples=*/2);
+  CHECK_THAT(seconds(whole, 1)[0].backward, WithinRel(11.0));
+  CHECK_THAT(seconds(whole, 1)[0].weight_part, WithinRel(5.5));
+  const auto again = seconds(whole, 1, {.examples = 2, .recompute_layers = true});
+  CHECK_THAT(again[0].backward, WithinRel(15.0));
+  costs.input_part = {9}, costs.weight_part = {6};
+  CHECK_THAT(seconds({training, costs, 2}, 1)[0].input_part, WithinRel(5.0));
+  costs.forward = {15};
+  CHECK_THROWS_WITH(MeasuredSeconds(training, costs, 2),
+                    Contains("a backward of 15 s, which has a forward of 15 s in it"));
+}
+
 TEST_CASE("measured seconds: halves of blocks take what blocks do", "[planner]") {
   const MeasuredSeconds run = measured(costs_of({1, 4}, {3, 9}));
   const auto found = seconds(run, 3, {.examples = 2, .cuts = {1.5, 2.5}});
