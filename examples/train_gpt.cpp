@@ -81,6 +81,15 @@ int rows_of(const GptRun& run, const TextData& data) {
                                   : data.training.vocabulary_size();
 }
 
+/// Warns if the search that found the plan knew another vocabulary.
+void check_planned(const GptRun& run, int vocabulary) {
+  const std::int64_t planned = run.planned_vocabulary;
+  if (planned > 0 && planned != vocabulary && rank_here() == 0)
+    tell(text("warning: the model of --plan-from ", run.plan_from.string(), " has a vocabulary of ",
+              planned, " tokens, and this run one of ", vocabulary,
+              ": the plan's seconds and memory are those of another model"));
+}
+
 /// Counts what can be cut: the embedding, the blocks and the head.
 int parts_of(const GptRun& run) { return run.model.layers + 2; }
 
@@ -100,6 +109,7 @@ ReadyRun prepare(const GptRun& run, int started) {
   GptConfig model = run.model;
   if (run.from.empty()) model.vocabulary = rows_of(run, *data);
   run.check_model(model.vocabulary);
+  check_planned(run, model.vocabulary);
   check_resume(run, *data);
   check_stages(run, layout.first_plan()->plan().stages);
   Training training = layout.training(gpt(model));

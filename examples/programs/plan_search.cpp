@@ -273,6 +273,7 @@ Json SearchFlags::run() const {
   Json json{{"model", flags.model},
             {"program", model.program},
             {"parameters", whole_parameters(model.layers).numel()},
+            {"vocabulary", model.vocabulary},
             {"machine", machine.name},
             {"device", flags.device},
             {"devices", flags.devices},
@@ -378,7 +379,11 @@ std::string search_words(const Json& found) {
   if (found.contains("nearest"))
     words += fmt::format("Nearest that does not fit: {}: {}.\n", name_of_plan(found["nearest"]),
                          excess_of(found["nearest"], found["memory"]));
-  return words + "Run it: " + found["command"].get<std::string>() + "\n";
+  words += "Run it: " + found["command"].get<std::string>() + "\n";
+  if (found["vocabulary"] > 0 && !found.contains("costs"))
+    words += text("Its vocabulary has ", found["vocabulary"],
+                  " tokens: train on data that has as many (--vocab).\n");
+  return words;
 }
 
 }  // namespace

@@ -184,7 +184,8 @@ RowWords row_words(const std::filesystem::path& file, int row, const std::string
   const json &rows = found.at("best"), &trains = found.at("program");
   PG_CHECK(trains == program, "its plans are for ", trains.get<std::string>());
   PG_CHECK(row <= std::ssize(rows), "there is no row ", row, ", it has ", rows.size());
-  return {words_of(found.at("shape")), words_of(rows.at(row - 1).at("flags"))};
+  return {words_of(found.at("shape")), words_of(rows.at(row - 1).at("flags")),
+          nn::whole_number(found.value("vocabulary", json(0)))};
 } catch (const json::exception&) {
   throw autograd::Error(
       text("--plan-from ", file.string(), ": this is not what plan search --json ", "prints"));

@@ -43,6 +43,7 @@ std::string command_of(const std::string& program, const std::vector<nlohmann::j
 struct RowWords {
   std::vector<std::string> model;   ///< --layers=4 ...: its shape, of which costs and cuts are
   std::vector<std::string> layout;  ///< --schedule=1f1b ..., its batch and its type
+  std::int64_t vocabulary = 0;      ///< of the model; 0: none, or the file does not say
 };
 
 /// Reads a row of what `plan search --json` printed, the first one is row 1. It takes no flags but

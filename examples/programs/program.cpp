@@ -36,6 +36,13 @@ void Flags::yes(const char* name, bool& value, const std::string& what) {
   }));
 }
 
+int rank_here() try {
+  const auto started = parallel::rank_environment();
+  return started ? started->rank : 0;
+} catch (const autograd::Error&) {
+  return 0;
+}
+
 namespace {
 
 /// The command that was typed, or the program itself if it has none.
@@ -68,15 +75,6 @@ std::string unknown_word(const CLI::App& app) {
   }
   const std::string flag = found->substr(0, found->find('='));
   return text("there is no flag ", flag, autograd::did_you_mean(flag, known));
-}
-
-/// The rank of this process among several; 0: it is the first, or alone, or its launcher's
-/// variables say nothing that can be read.
-int rank_here() try {
-  const auto started = parallel::rank_environment();
-  return started ? started->rank : 0;
-} catch (const autograd::Error&) {
-  return 0;
 }
 
 /// Prints an error.

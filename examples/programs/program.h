@@ -32,6 +32,10 @@ namespace limits {
 constexpr double large = 1e30, tiny = 1e-30;
 }
 
+/// The rank of this process among several; 0: it is the first, or alone, or its launcher's
+/// variables say nothing that can be read.
+int rank_here();
+
 /// An error of the command: it asks for what can't be done, so nothing was begun or written.
 struct UsageError : autograd::Error {
   using Error::Error;

@@ -183,8 +183,9 @@ void RunFlags::parse(CLI::App& app, int argc, char** argv, const std::vector<std
 
 /// The words of the row of --plan-from.
 /// throws: Error if the command line asks for another model than the row's
-std::vector<std::string> RunFlags::planned_words(const CLI::App& app) const {
-  auto [words, layout] = row_words(plan_from, row, program);
+std::vector<std::string> RunFlags::planned_words(const CLI::App& app) {
+  auto [words, layout, vocabulary] = row_words(plan_from, row, program);
+  planned_vocabulary = vocabulary;
   for (const std::string& word : words) {
     const std::size_t end = word.find('=');
     const std::string name = word.substr(0, end), value = word.substr(end + 1);

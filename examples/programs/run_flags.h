@@ -31,7 +31,8 @@ struct RunFlags : parallel::SessionScope {
   ScheduleFlags parts;              // how the work is laid out over ranks
   std::filesystem::path plan_from;  // what plan search printed, and which of its rows is trained
   int row = 1;
-  std::int64_t at = -1;  // the update to continue from; -1: the newest
+  std::int64_t planned_vocabulary = 0;  // of the plan's model; 0: not known
+  std::int64_t at = -1;                 // the update to continue from; -1: the newest
   PruneFlags prune;
   PretendFlags pretend;
   bool elastic = false;
@@ -78,7 +79,7 @@ struct RunFlags : parallel::SessionScope {
   std::int64_t cap(int ranks_here) const;
 
  private:
-  std::vector<std::string> planned_words(const CLI::App& app) const;
+  std::vector<std::string> planned_words(const CLI::App& app);
   void add_layout_flags(Flags& flags);
   void add_machine_flags(Flags& flags);
   void open_checkpoint(const std::filesystem::path& folder, bool moved, bool leads);

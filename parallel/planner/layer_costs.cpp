@@ -127,7 +127,7 @@ StageCosts blank_run(const Training& training, int stage, const PlannedModel& mo
     example.insert(example.begin(), settings.examples);
     return Shape(example);
   };
-  const bool has_ids = stage == 0 && model.has_ids;
+  const bool has_ids = stage == 0 && model.vocabulary > 0;
   const Shape input = output_shape(training.model, 0, training.cuts[stage], shape(model.input));
   return run_stage(
       training, stage, device,

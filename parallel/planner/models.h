@@ -25,7 +25,7 @@ struct PlannedModel {
   Model layers;
   std::vector<std::int64_t> input;    ///< of one example, without the examples' dimension
   std::vector<std::int64_t> target;   ///< class ids of one example; empty: one
-  bool has_ids = true;                ///< whether inputs are i32; else they have the weights' type
+  int vocabulary = 0;                 ///< of ids; 0: inputs are values of the weights' type
   MakeOptimizer optimizer = nullptr;  ///< the one that it is trained with; null: AdamW
   std::string program = {};           ///< that trains it
   std::map<std::string, std::string> flags = {};  ///< of the program, for this network

@@ -157,7 +157,11 @@ TEST_CASE("a run takes a row by --plan-from, and other flags change it") {
   for (const auto& [name, value] : rows[row]["flags"].items()) CHECK(flags[name] == value);
   CHECK_FALSE(flags.contains("--plan-from"));
   CHECK(flags["--cuts"] == rows[row]["cuts"]);
-  run.succeed(train + Words{"--out", run.path("batch"), "--batch", "16"});
+  const Words wider = train + Words{"--out", run.path("batch"), "--batch", "16"};
+  CHECK(plangrad::tests::run(wider).errors == "");
+  CHECK_THAT(
+      plangrad::tests::run(wider + Words{"--vocab", "bytes", "--overwrite"}).errors,
+      Contains(file + " has a vocabulary of 11 tokens, and this run one of 256: the plan's"));
   CHECK(flags_of(run, "batch")["--batch"] == 16);
 
   const auto check = [&](const Words& words, const std::string& part) {

@@ -27,7 +27,7 @@ StageBytes bytes_on_cpu(const ModelCosts& costs, int stage, const PlannedModel& 
     example.insert(example.begin(), costs.settings.examples);
     return Shape(example);
   };
-  const bool has_ids = stage == 0 && model.has_ids;
+  const bool has_ids = stage == 0 && model.vocabulary > 0;
   const Shape input = output_shape(training.model, 0, training.cuts[stage], shape(model.input));
   return run_stage(
              training, stage, device,
