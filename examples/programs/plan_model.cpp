@@ -144,23 +144,14 @@ int threads_of(const Json& machine, int ranks) {
   return std::max(1, machine.value("cores", 0) / ranks);
 }
 
-/// How many times as many threads the run's kernels had as those of one of `ranks` ranks that share
-/// its cores. It is 1 where kernels run on a device, or only take pretended time.
-double more_threads(const Json& machine, int ranks) {
-  const int threads = machine.value("threads", 0);
-  return threads == 0 ? 1 : static_cast<double>(threads) / threads_of(machine, ranks);
-}
-
-/// The costs that the run has, by their names.
+/// The costs that the run has, by their names, where `devices` ranks share its cores: kernels then
+/// have fewer threads, but not those that run on a device, or only take pretended time.
 Costs costs_of(const Json& summary, int devices) {
   const Json& found = summary["costs"];
-  const double slower = more_threads(summary.at("machine"), devices);
   Costs costs;
   for (const char* name : {"forward", "backward", "input_part", "weight_part", "step"})
     if (found.contains(name)) try {
-        Json seconds = found[name];
-        for (Json& each : seconds) each = slower * each.get<double>();
-        find(cost_fields(), name)->take(costs, text_of(seconds));
+        find(cost_fields(), name)->take(costs, text_of(found[name]));
       } catch (const Error& error) {
         throw Error(text("its summary.json: costs: ", name, ": ", error.what()));
       }
@@ -170,6 +161,11 @@ Costs costs_of(const Json& summary, int devices) {
   PG_CHECK(is_whole(costs.forward), "its summary.json: costs: forward: a stage takes no time");
   PG_CHECK(is_whole(costs.backward) || is_whole(costs.input_part),
            "its summary.json: costs: backward: a stage takes no time");
+  const double threads = summary.at("machine").value("threads", 0);
+  const double slower = threads > 0 ? threads / threads_of(summary["machine"], devices) : 1;
+  for (auto* list :
+       {&costs.forward, &costs.backward, &costs.input_part, &costs.weight_part, &costs.step})
+    for (double& seconds : *list) seconds *= slower;
   return costs;
 }
 

@@ -173,7 +173,8 @@ Json OrderFlags::found(const PlanRequest& request) const {
 }
 
 /// A search's result for people: rows, which `plan lower` reads, with sentences as comments.
-std::string order_words(const Json& found) {
+///   limited: whether a rank has a most that it may keep
+std::string order_words(const Json& found, bool limited) {
   const double seconds = found["seconds"], bound = found["bound"];
   auto above = [&](double more, double less) { return less > 0 ? 100 * (more / less - 1) : 0; };
   std::string words = found["rows"];
@@ -186,9 +187,11 @@ std::string order_words(const Json& found) {
                        fmt::join(found["kept"].get<std::vector<double>>(), " "));
   const Json& schedule = found["schedule"];
   if (schedule.is_null())
-    return words + "# No schedule has these stages on these ranks and keeps no more.\n";
+    return words + text("# No schedule has these stages on these ranks",
+                        limited ? " and keeps no more" : "", ".\n");
   const double named = schedule["seconds"], more = above(named, seconds);
-  return words + fmt::format("# Of the schedules that keep no more, {} is the fastest: {}, {}.\n",
+  return words + fmt::format("# Of {}, {} is the fastest: {}, {}.\n",
+                             limited ? "the schedules that keep no more" : "all schedules",
                              schedule["name"].get<std::string>(), seconds_text(named),
                              std::abs(more) < 1e-6 ? "the same"
                              : more > 0            ? fmt::format("{:.1f}% more", more)
@@ -227,7 +230,7 @@ Command order_command() {
           },
           [=](const PlanRequest& request, const CLI::App&) {
             const Json found = order->found(request);
-            request.json ? print_json(found) : print_text(order_words(found));
+            request.json ? print_json(found) : print_text(order_words(found, !order->most.empty()));
           }};
 }
 

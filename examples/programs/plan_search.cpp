@@ -284,14 +284,19 @@ Json SearchFlags::run() const {
             {"candidates", result.candidates},
             {"refused", result.refused},
             {"simulated", result.simulated}};
-  const auto row = [&](const Found& found) {
   for (const auto& [name, value] : model.flags) json["shape"][name] = Json::parse(value);
+  const auto row = [&](const Found& found) {
     return to_json(found, evaluation, flags, settings.dtype);
   };
   if (!costs.empty()) json["costs"] = costs;
   if (result.nearest) json["nearest"] = row(*result.nearest);
-  PG_CHECK(!result.best.empty() || result.nearest, "no schedule divides --batch ", flags.batch,
-           " over --devices ", flags.devices, " as asked");
+  const bool encodes =
+      !std::ranges::count(codecs, CodecSpec()) || !std::ranges::count(channels, CodecSpec());
+  PG_CHECK(result.candidates > 0, "no schedule divides --batch ", flags.batch, " over --devices ",
+           flags.devices,
+           encodes ? " and sends what these codecs encode (low-rank ones encode no "
+                     "pruned sums); add none to --codec or --codec-channel"
+                   : " as asked");
   PG_CHECK(!result.best.empty(), "no plan fits the ", bytes_text(machine.memory), " of ",
            flags.devices == 1 ? "one device" : fmt::format("each of {} devices", flags.devices),
            "; the nearest, ", name_of_plan(json["nearest"]), ", takes ",

@@ -171,7 +171,8 @@ nlohmann::json read_json(const std::filesystem::path& path, std::uint64_t limit)
     return parse_json(bytes);
   } catch (const nlohmann::json::exception&) {
     const std::string kind = foreign_kind(bytes);
-    const bool has_nan = bytes.find("NaN") != bytes.npos || bytes.find("Infinity") != bytes.npos;
+    const auto has = [&](const char* word) { return bytes.find(word) != bytes.npos; };
+    const bool has_nan = kind.empty() && (has("NaN") || has("Infinity"));
     throw Error(text(path.string(), ": this ", kind.empty() ? "is no JSON" : kind,
                      has_nan ? ", which has no NaN and no Infinity, as Python writes them" : ""));
   } catch (const Error& error) {

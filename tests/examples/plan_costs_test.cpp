@@ -69,6 +69,7 @@ TEST_CASE("kernels of a run take longer where its cores are shared by more ranks
   summary["machine"]["threads"] = summary["machine"]["cores"] = 8;
   const auto computing = [&](int devices) {
     run.folder.write("summary.json", summary.dump());
+    const Words more{"--machine", "h100-hgx", "--rows", "9999", "--devices"};
     const nlohmann::json all =
         json_of(search_with(run.path(""), more) + Words{std::to_string(devices)})["best"];
     const auto is_alone = [](const nlohmann::json& each) {
@@ -77,7 +78,6 @@ TEST_CASE("kernels of a run take longer where its cores are shared by more ranks
     const auto found = std::ranges::find_if(all, is_alone);
     REQUIRE(found != all.end());
     return found->at("seconds").get<double>();
-    const Words more{"--machine", "h100-hgx", "--rows", "9999", "--devices"};
   };
   const double alone = computing(1);
   CHECK_THAT(computing(2), WithinRel(2 * alone, 0.2));
@@ -178,6 +178,7 @@ TEST_CASE("a run takes a row by --plan-from, and other flags change it") {
   };
   check(from("{}"), "this is not what plan search --json prints");
   check(from("no"), "this is no JSON");
+  check(from("<!DOCTYPE html>NaN"), "logged in where the site asks for it\n");
   check(
       from("{\"program\":\"train_gpt\",\"shape\":{},\"best\":[{\"flags\":{\"--lose\":\"0@1\"}}]}"),
       "--lose is no flag that a search writes");
@@ -203,6 +204,7 @@ TEST_CASE("costs that are no run's, or another model's, are refused in one line"
                               const std::string& refusal) {
     summary = summary_of(run.path("timed"));
     summary["costs"].erase("input_part");  // half of a backward, as these are pretended
+    summary["machine"] = {{"cores", 2}, {"threads", 6}};
     summary["costs"][name] = list;
     check_refused(with_summary(summary.dump()),
                   std::string("its summary.json: costs: ") + name + ": " + refusal);

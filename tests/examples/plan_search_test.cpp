@@ -139,5 +139,9 @@ TEST_CASE("plan search refuses what it does not know, and plans that fit nowhere
                 "no plan fits the 100 MB of each of 4 devices; the nearest, 1f1b, 4 x 1, 1 a "
                 "microbatch, recompute, takes 1.38 GB, 1.28 GB too much, on rank 0 in 0B1v0, "
                 "the largest part: optimizer (813 MB)");
-  check_refused(words + Words{"--devices", "1"}, "no schedule divides --batch 16 over --devices 1");
+  const Words alone = words + Words{"--devices", "1"};
+  check_refused(alone, "no schedule divides --batch 16 over --devices 1 as asked");
+  const std::string none = " and sends what these codecs encode (low-rank ones encode no pruned";
+  check_refused(alone + Words{"--schedule", "data", "--codec", "quantize:4"}, "1" + none);
+  check_refused(words + Words{"--codec", "lowrank:4", "--prune", "0.5"}, "4" + none);
 }
