@@ -67,6 +67,7 @@ TEST_CASE("a plan with bars that a run can't repeat is refused before anything i
     runs.check_refused(Words{"--plan", endless_file(runs, shown)} + more, part);
   };
   const Words options{"--clip", "--tied"};
+  // A validation after update 7 ends a plan there.
   refused(schedule + options, {"--steps", "8", "--evaluate-every", "7"},
           "it can't make the 1 from update 7 to the end after update 8; use other --steps, ");
   refused(schedule + options + Words{"--first", "3"}, {},
