@@ -53,8 +53,7 @@ TEST_CASE("a damaged checkpoint is not continued from, but the one before is", "
              Contains("manifest-4.json: update 4: intact: ") &&
                  Contains("manifest-3.json: DAMAGED: ") && Contains("is empty"));
   fs::remove(out + "/checkpoint/manifest-3.json");
-  const Finished sample = run({"sample_gpt", "--from", out, "--tokens", "3"});
-  CHECK(sample.status == 0);
+  const Finished sample = succeeded(run({"sample_gpt", "--from", out, "--tokens", "3"}));
   CHECK_THAT(sample.errors, Contains("warning: ") && Contains("is damaged: tensor "));
 
   const Finished resumed =
@@ -78,14 +77,12 @@ TEST_CASE("a run of a program without checksums goes on, and a line says so", "[
   const std::string old = clone_path("tests/references/checkpoint_v1");
   const std::string out = runs.path("old");
   fs::copy(old, out, fs::copy_options::recursive);
-  const Finished resumed = run({"train_gpt", "--resume", out, "--data", old + "/letters.txt"});
-  INFO(resumed.errors);
-  CHECK(resumed.status == 0);
+  const Finished resumed =
+      succeeded(run({"train_gpt", "--resume", out, "--data", old + "/letters.txt"}));
   CHECK_THAT(resumed.errors, Contains("note: ") && Contains("of update 2 has no checksums"));
   CHECK(std::count(resumed.errors.begin(), resumed.errors.end(), '\n') == 1);
   CHECK(steps_in_metrics(out) == std::vector<int>{1, 2, 3, 4});
-  const Finished verified = run({"checkpoint", "verify", out});
-  CHECK(verified.status == 0);
+  const Finished verified = succeeded(run({"checkpoint", "verify", out}));
   CHECK_THAT(verified.output,
              Contains("update 4: intact") && Contains("update 2: complete, but without checksums"));
 }
@@ -225,9 +222,8 @@ TEST_CASE("on a disk with room for two checkpoints, the older one is given up fo
   if (run(mounted + Words{"true"}).status != 0) SKIP_TEST("only root can mount a small disk");
   Words words = runs.words("small");
   words[0] = program(words[0]);
-  const Finished ended = run(mounted + Words{"sh", "-c", "\"$@\" && ls $0", disk} + words);
-  INFO(ended.errors);
-  CHECK(ended.status == 0);
+  const Finished ended =
+      succeeded(run(mounted + Words{"sh", "-c", "\"$@\" && ls $0", disk} + words));
   for (const char* step : {"1", "2", "3", "4"})
     CHECK_THAT(ended.errors,
                Contains(std::string("the one of step ") + step + " is given up for a new one"));
@@ -242,17 +238,14 @@ TEST_CASE("the program checkpoint verifies, shows and compares", "[checkpoint]")
   runs.train("same");
   runs.train("other", {"--seed", "7", "--stop-after", "5"});
   const std::string one = runs.path("one");
-  const Finished verified = run({"checkpoint", "verify", one});
-  CHECK(verified.status == 0);
+  const Finished verified = succeeded(run({"checkpoint", "verify", one}));
   CHECK_THAT(verified.output, Contains("manifest.json: update 6: intact: "));
-  const Finished shown = run({"checkpoint", "show", one + "/checkpoint"});
-  CHECK(shown.status == 0);
+  const Finished shown = succeeded(run({"checkpoint", "show", one + "/checkpoint"}));
   for (const char* part : {"update   6\n", "run      ", "build    0.1.0 ", "program  train_gpt\n",
                            "flag     --layers 1\n", "file     model-6.safetensors\n",
                            "tensor   wte.weight F32 (11,16) "})
     CHECK_THAT(shown.output, Contains(part));
-  const Finished same = run({"checkpoint", "diff", one, runs.path("same")});
-  CHECK(same.status == 0);
+  const Finished same = succeeded(run({"checkpoint", "diff", one, runs.path("same")}));
   CHECK(same.output.empty());
   const Finished other = run({"checkpoint", "diff", one, runs.path("other")});
   CHECK(other.status == 1);
@@ -270,11 +263,7 @@ TEST_CASE("the program checkpoint verifies the folder of a run that saves", "[ch
   Running saves(runs.words(
       "run", {"--steps", "1000000", "--evaluate-every", "0", "--save-every", "1", "--quiet"}));
   wait_for_steps(out, 6);
-  for (int i = 0; i < 50; ++i) {
-    const Finished verified = run({"checkpoint", "verify", out});
-    INFO(verified.output << verified.errors);
-    CHECK(verified.status == 0);
-  }
+  for (int i = 0; i < 50; ++i) succeeded(run({"checkpoint", "verify", out}));
   saves.signal(SIGXCPU);
   CHECK(saves.finish().status == 128 + SIGXCPU);
 }

@@ -111,8 +111,7 @@ TEST_CASE("a plan of the user's own, of later steps, begins a cyclic run and goe
     runs.train("schedule", form.flags("v2"));
     const std::string file = runs.path("own.plan");
     Words show{"plan", "show", "--schedule", "cyclic-v2", "--setting", form.setting};
-    Finished shown = run(show + Words{"--stages", "3", "--steps", "2", "--first", "1"});
-    REQUIRE(shown.status == 0);
+    Finished shown = succeeded(run(show + Words{"--stages", "3", "--steps", "2", "--first", "1"}));
     plangrad::nn::write_file(file, shown.output);
     runs.train("plan", {"--plan", file, "--layers", "2"});
     CHECK(learnt(runs.path("schedule")) == learnt(runs.path("plan")));

@@ -149,8 +149,7 @@ TEST_CASE("devices: over NCCL sums are its own where they can be, and a run says
        "data on 2 ranks (nccl), 2 x 1; --reduction scatter; files go to"},
       {{"--reduction", "ring"}, "data on 2 ranks (nccl), 2 x 1; files go to"}};
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    const Finished result = run(runs.words(std::to_string(i), cases[i].first));
-    CHECK(result.status == 0);
+    const Finished result = succeeded(run(runs.words(std::to_string(i), cases[i].first)));
     CHECK_THAT(result.output + result.errors, Contains(cases[i].second));
   }
   CHECK(summary_of(runs.path("0"))["config"]["reduction"] == "nccl");
@@ -212,9 +211,7 @@ Finished train_processes(const Runs& runs, const char* name, const char* transpo
 void check_processes(const char* transport) {
   const Runs runs{Words{"--layers", "2", "--batch", "12", "--stages", "2"} + device};
   runs.train("threads");
-  const Finished result = train_processes(runs, "processes", transport);
-  INFO(result.errors);
-  REQUIRE(result.status == 0);
+  succeeded(train_processes(runs, "processes", transport));
   runs.check_same("threads", "processes");
 }
 

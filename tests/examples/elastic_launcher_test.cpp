@@ -57,9 +57,7 @@ std::int64_t saved(const Runs& runs, const std::string& name) {
 
 TEST_CASE("the program elastic starts processes again when one is killed") {
   const Runs runs{{"--data-parallel", "2", "--steps", "12", "--quiet"}};
-  const Finished ended = elastic(runs, runs.words("killed", {"--lose", "1@8"}));
-  INFO(ended.errors);
-  REQUIRE(ended.status == 0);
+  const Finished ended = succeeded(elastic(runs, runs.words("killed", {"--lose", "1@8"})));
   CHECK_THAT(ended.errors, Contains("elastic: a rank is lost after update "));
   CHECK_THAT(ended.errors, Contains("elastic: 1 loss; "));
   CHECK(saved(runs, "killed") == 12);
@@ -166,9 +164,8 @@ TEST_CASE("a run of processes is not started again when its memory is full") {
 
 TEST_CASE("a run of processes continues with fewer ranks, down to one") {
   const Runs runs{{"--data-parallel", "2", "--steps", "12", "--quiet"}};
-  const Finished ended = elastic(runs, runs.words("fewer", {"--lose", "1@8"}), {"--fewer"});
-  INFO(ended.errors);
-  REQUIRE(ended.status == 0);
+  const Finished ended =
+      succeeded(elastic(runs, runs.words("fewer", {"--lose", "1@8"}), {"--fewer"}));
   CHECK_THAT(ended.errors, Contains("elastic: starts 1 rank after update "));
   CHECK(saved(runs, "fewer") == 12);
 }
@@ -179,9 +176,7 @@ TEST_CASE("a folder that the program elastic chooses is runs/latest") {
   plangrad::examples::remove_flag(words, "--out");
   words = elastic_words(runs, words);
   words.insert(words.begin() + 1, "--chdir=" + runs.folder / "");
-  const Finished ended = run(words);
-  INFO(ended.errors);
-  CHECK(ended.status == 0);
+  const Finished ended = succeeded(run(words));
   CHECK(saved(runs, "runs/latest") == 6);
 }
 
@@ -194,9 +189,7 @@ TEST_CASE("a rank that is lost after the last update costs no update, and an err
   CHECK(saved(runs, "failed") == 6);
   runs.folder.write("starts", "");
   const Finished ended =
-      elastic(runs, runs.words("late"), scripted(runs, "mpirun \"$@\"\nexit 137"));
-  INFO(ended.errors);
-  CHECK(ended.status == 0);
+      succeeded(elastic(runs, runs.words("late"), scripted(runs, "mpirun \"$@\"\nexit 137")));
   CHECK(starts(runs) == 1);
   CHECK_THAT(ended.errors, Contains("ended with status 137 when all its 6 updates were saved"));
   CHECK_THAT(ended.errors, Contains("elastic: 0 losses; at most 0 of 6 updates"));
@@ -233,9 +226,8 @@ TEST_CASE("a signal makes a run of processes save that has begun") {
 
 TEST_CASE("updates without a line are counted among those done again") {
   const Runs runs{{"--stages", "2", "--microbatches", "2", "--steps", "60", "--quiet"}};
-  const Finished ended = elastic(runs, runs.words("again", {"--lose", "1@49"}), {"--every", "50"});
-  INFO(ended.errors);
-  CHECK(ended.status == 0);
+  const Finished ended =
+      succeeded(elastic(runs, runs.words("again", {"--lose", "1@49"}), {"--every", "50"}));
   CHECK_THAT(ended.errors, Contains("at most 50 updates to do again"));
   CHECK_THAT(ended.errors, Contains("elastic: 1 loss; at most 50 of 60 updates were done again"));
 }
@@ -266,8 +258,7 @@ TEST_CASE("copies of a run's lines end with a whole one") {
   const Runs runs{{"--data-parallel", "2", "--quiet"}};
   const Words script =
       scripted(runs, "mpirun \"$@\"\nstatus=$?\nprintf half >>$memory/metrics.jsonl\nexit $status");
-  const Finished ended = elastic(runs, runs.words("half"), script);
-  CHECK(ended.status == 0);
+  const Finished ended = succeeded(elastic(runs, runs.words("half"), script));
   CHECK_THAT(plangrad::nn::read_file(runs.path("half/metrics.jsonl")), EndsWith("\n"));
 }
 #endif

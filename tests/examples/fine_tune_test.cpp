@@ -142,9 +142,7 @@ TEST_CASE("rows that pad a model's table are loaded and trained with, and never 
   write_padded(runs.base, padded);
   const Words greedy{"--prompt", "abc", "--tokens", "20", "--temperature", "0"};
   auto text_of = [&](const std::string& from) {
-    const Finished written = run(Words{"sample_gpt", "--from", from} + greedy);
-    INFO(written.errors);
-    CHECK(written.status == 0);
+    const Finished written = succeeded(run(Words{"sample_gpt", "--from", from} + greedy));
     return written.output;
   };
   CHECK(text_of(padded) == text_of(runs.base));
@@ -152,9 +150,7 @@ TEST_CASE("rows that pad a model's table are loaded and trained with, and never 
   const Words tune{"train_gpt", "--from",  padded, "--data", runs.data,          "--batch",
                    "4",         "--steps", "4",    "--out",  runs.path("tuned"), "--stop-after",
                    "2"};
-  const Finished first = run(tune);
-  INFO(first.errors);
-  CHECK(first.status == 0);
+  const Finished first = succeeded(run(tune));
   CHECK_THAT(first.output, Contains("a vocabulary of 13 (the data's largest id is 10)"));
   runs.resume("tuned");
   text_of(runs.path("tuned"));
@@ -208,10 +204,8 @@ TEST_CASE("a run's export has a tokenizer and is gone once its weights are") {
         261);
 
   auto greedy = [](const std::string& from) {
-    const Finished text = run(
-        {"sample_gpt", "--from", from, "--prompt", "abc", "--tokens", "9", "--temperature", "0"});
-    INFO(text.errors);
-    CHECK(text.status == 0);
+    const Finished text = succeeded(run(
+        {"sample_gpt", "--from", from, "--prompt", "abc", "--tokens", "9", "--temperature", "0"}));
     return text.output;
   };
   const std::string written = greedy(runs.path("run"));

@@ -41,8 +41,7 @@ void check_misused(const Words& words, const std::string& part) {
 TEST_CASE("help has lines that fit, all flags with their defaults, and examples") {
   for (const auto& [words, flag] : described) {
     CAPTURE(words);
-    const Finished shown = run(words + Words{"--help"});
-    CHECK(shown.status == 0);
+    const Finished shown = succeeded(run(words + Words{"--help"}));
     CHECK(shown.errors.empty());
     const std::size_t examples = shown.output.find("\nExample");
     REQUIRE(examples != shown.output.npos);
@@ -57,8 +56,7 @@ TEST_CASE("help has lines that fit, all flags with their defaults, and examples"
 TEST_CASE("every program has a version, and commands are found by a near name") {
   for (const char* name : {"train_gpt", "train_resnet", "sample_gpt", "train_vocabulary", "plan",
                            "checkpoint", "elastic"}) {
-    const Finished version = run({name, "--version"});
-    CHECK(version.status == 0);
+    const Finished version = succeeded(run({name, "--version"}));
     CHECK(version.output.starts_with(std::string(name) + " of plangrad 0."));
   }
   CHECK(run({"plan", "show", "--version"}).output == run({"plan", "--version"}).output);

@@ -88,9 +88,8 @@ TEST_CASE("sampled text does not pass on the commands in it") {
   const std::string data = folder.write("escapes.txt", repeat("\x1b[1mab\t", 200));
   const std::string out = folder / "out";
   REQUIRE(run(tiny_run(data, out)).status == 0);
-  const Finished result = run({"sample_gpt", "--from", out, "--prompt", "\x1b[", "--tokens", "60"});
-  INFO(result.errors);
-  REQUIRE(result.status == 0);
+  const Finished result =
+      succeeded(run({"sample_gpt", "--from", out, "--prompt", "\x1b[", "--tokens", "60"}));
   CHECK(result.output.starts_with("\\x1b["));
   CHECK(result.output.find('\x1b') == result.output.npos);
 }
@@ -99,11 +98,9 @@ TEST_CASE("a resumed run says which files its checkpoint makes it read") {
   const Runs runs;
   runs.train("run", {"--stop-after", "2"});
   const Words resume{"train_gpt", "--resume", runs.path("run"), "--stop-after", "2"};
-  const Finished told = run(resume);
-  REQUIRE(told.status == 0);
+  const Finished told = succeeded(run(resume));
   CHECK_THAT(told.errors, Contains("the checkpoint names files to read: --data " + runs.data));
-  const Finished given = run(resume + Words{"--data", runs.data});
-  REQUIRE(given.status == 0);
+  const Finished given = succeeded(run(resume + Words{"--data", runs.data}));
   CHECK_THAT(given.errors, !Contains("the checkpoint names files"));
 }
 
@@ -163,8 +160,7 @@ TEST_CASE(
   manifest["run"]["flags"].update({{"--help", true}, {"--quiet", true}, {"--lose", "0@3"}});
   runs.folder.write("run/checkpoint/manifest.json", old_manifest(manifest));
   const Words resume{"train_gpt", "--resume", runs.path("run"), "--stop-after", "1"};
-  const Finished harmless = run(resume);
-  CHECK(harmless.status == 0);
+  const Finished harmless = succeeded(run(resume));
   CHECK_THAT(harmless.output, !Contains("Usage:") && Contains("loss"));
   CHECK_THAT(harmless.errors, Contains("the checkpoint names files to read"));
   nlohmann::json asks_help = manifest;

@@ -31,9 +31,7 @@ TEST_CASE("ranks that are processes give the bits of ranks that are threads") {
   Runs runs{model + Words{"--stages", "2", "--data-parallel", "2", "--microbatches", "3"}};
   const Words mpi{"--transport", "mpi"};
   runs.train("threads");
-  Finished result = mpirun(processes(4, runs.words("processes", mpi + Words{"--check", "2"})));
-  INFO(result.errors);
-  REQUIRE(result.status == 0);
+  succeeded(mpirun(processes(4, runs.words("processes", mpi + Words{"--check", "2"}))));
   runs.check_same("threads", "processes");
   CHECK(summary_of(runs.path("processes"))["peak_bytes"].size() == 4);
 
@@ -52,9 +50,7 @@ TEST_CASE("processes encode and go by hosts as threads do") {
     CAPTURE(more);
     Runs runs{wide + Words{"--schedule", "data"} + more};
     runs.train("threads");
-    Finished result = mpirun(processes(4, runs.words("processes", {"--transport", "mpi"})));
-    INFO(result.errors);
-    REQUIRE(result.status == 0);
+    succeeded(mpirun(processes(4, runs.words("processes", {"--transport", "mpi"}))));
     runs.check_same("threads", "processes");
   }
   // All of this machine have one name.

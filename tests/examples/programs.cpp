@@ -127,6 +127,12 @@ Finished Running::finish() {
   return result;
 }
 
+Finished succeeded(const Finished& ended) {
+  INFO(ended.output << ended.errors);
+  REQUIRE(ended.status == 0);
+  return ended;
+}
+
 void check_ended(const Finished& ended, int status, const std::string& part) {
   INFO(ended.errors);
   CHECK(ended.status == status);

@@ -61,6 +61,8 @@ inline Finished run_on_terminal(const Words& arguments) {
   return Running(arguments, true).finish();
 }
 
+/// Checks that a program ended well, and returns what it left.
+Finished succeeded(const Finished& ended);
 /// Checks that a program ended with this status, and that its errors hold `part`.
 void check_ended(const Finished& ended, int status, const std::string& part);
 /// Checks that a program printed errors alone: `lines` lines that begin with "error:" and hold

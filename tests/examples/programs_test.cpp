@@ -50,8 +50,7 @@ TEST_CASE("the help of every program lists its flags") {
       {"sample_gpt", {"--from", "--prompt", "--tokens", "--temperature", "--top-k", "--seed"}},
       {"train_vocabulary", {"--data", "--size", "--out"}}};
   for (const auto& [program, names] : flags) {
-    Finished help = run({program, "--help"});
-    CHECK(help.status == 0);
+    Finished help = succeeded(run({program, "--help"}));
     CHECK(help.errors.empty());
     CHECK_THAT(help.output, Contains("Usage: " + program));
     for (const std::string& name : names) CHECK_THAT(help.output, Contains("\n  " + name + " "));
@@ -240,15 +239,13 @@ TEST_CASE("whole numbers are decimal in every program, also with zeros in front"
 TEST_CASE("output into a file is plain lines, and --quiet prints nothing") {
   Folder folder;
   const std::string data = folder.write("letters.txt", letters);
-  Finished plain = run(tiny_run(data, folder / "plain"));
-  CHECK(plain.status == 0);
+  Finished plain = succeeded(run(tiny_run(data, folder / "plain")));
   CHECK(plain.errors.empty());
   CHECK_THAT(plain.output, Contains("\nstep      6/6  loss "));
   CHECK(plain.output.find_first_of("\r\033") == std::string::npos);
   CHECK(plain.output.back() == '\n');
 
-  Finished quiet = run(tiny_run(data, folder / "quiet", {"--quiet"}));
-  CHECK(quiet.status == 0);
+  Finished quiet = succeeded(run(tiny_run(data, folder / "quiet", {"--quiet"})));
   CHECK(quiet.output + quiet.errors == "");
   CHECK(losses_of(folder / "quiet") == losses_of(folder / "plain"));
 }
@@ -256,8 +253,7 @@ TEST_CASE("output into a file is plain lines, and --quiet prints nothing") {
 TEST_CASE("a terminal gets one progress line, and an error begins a line of its own") {
   Folder folder;
   const std::string data = folder.write("letters.txt", letters);
-  Finished good = run_on_terminal(tiny_run(data, folder / "good"));
-  CHECK(good.status == 0);
+  Finished good = succeeded(run_on_terminal(tiny_run(data, folder / "good")));
   CHECK_THAT(good.output, Contains("\r\033[Kstep      1/6"));
   CHECK_THAT(good.output, Contains("left\r\nvalidation loss"));  // a terminal adds the \r to a \n
 

@@ -180,9 +180,7 @@ TEST_CASE("a pruned residual network learns the same in both forms, statistics a
                     "adamw"};
   for (const Words& form : {Words{"--samo"}, Words{}}) {
     const Finished result =
-        run(words + form + Words{"--out", folder / (form.empty() ? "masked" : "samo")});
-    INFO(result.errors);
-    REQUIRE(result.status == 0);
+        succeeded(run(words + form + Words{"--out", folder / (form.empty() ? "masked" : "samo")}));
   }
   CHECK(losses(folder / "samo") == losses(folder / "masked"));
   CHECK(summary_of(folder / "samo")["pruned"]["fraction"] == Approx(0.7).epsilon(1e-3));
@@ -210,9 +208,8 @@ TEST_CASE("a pruned run's text is written by sample_gpt") {
   const Runs runs{wide + pruned_by("magnitude")};
   for (const Words& form : {Words{}, Words{"--samo"}}) {
     runs.train("run", form);
-    const Finished sample = run({"sample_gpt", "--from", runs.path("run"), "--tokens", "9"});
-    INFO(sample.errors);
-    CHECK(sample.status == 0);
+    const Finished sample =
+        succeeded(run({"sample_gpt", "--from", runs.path("run"), "--tokens", "9"}));
     CHECK(sample.output.size() >= 9);
   }
 }

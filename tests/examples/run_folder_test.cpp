@@ -36,9 +36,7 @@ TEST_CASE("each run gets a folder of its own, and runs/latest is the newest") {
   std::set<std::string> names;
   for (const char* schedule : {"1f1b", "1f1b", "gpipe"}) {
     const Finished result =
-        run_in(here, without_out(runs.data, {"--schedule", schedule, "--stages", "2"}));
-    INFO(result.errors);
-    REQUIRE(result.status == 0);
+        succeeded(run_in(here, without_out(runs.data, {"--schedule", schedule, "--stages", "2"})));
     const std::string latest = fs::read_symlink(here + "/runs/latest").string();
     CHECK(std::regex_match(
         latest, std::regex(R"(\d{4}-\d\d-\d\d-\d{6}-)" + std::string(schedule) + R"((-\d)?)")));
@@ -52,10 +50,7 @@ TEST_CASE("each run gets a folder of its own, and runs/latest is the newest") {
   CHECK(names.size() == 3);
 
   check_ended(run_in(here, {"sample_gpt", "--tokens", "5"}), 0, "the newest run in runs/");
-  const Finished resumed =
-      run_in(here, {"train_gpt", "--resume", "runs/latest/checkpoint", "--steps", "7"});
-  INFO(resumed.errors);
-  CHECK(resumed.status == 0);
+  succeeded(run_in(here, {"train_gpt", "--resume", "runs/latest/checkpoint", "--steps", "7"}));
   CHECK(metrics_of(here + "/runs/latest").back()["step"] == 7);
 }
 
@@ -196,9 +191,7 @@ TEST_CASE("a resumed run says where its learning rate leaves the course that it 
   runs.train("run", {"--stop-after", "4", "--learning-rate", "0.01"});
   auto first_line = [&](const Words& more) {
     const Words words{"train_gpt", "--resume", runs.path("run"), "--stop-after", "1", "--out"};
-    const Finished resumed = run(words + Words{runs.path("next"), "--overwrite"} + more);
-    INFO(resumed.errors);
-    CHECK(resumed.status == 0);
+    const Finished resumed = succeeded(run(words + Words{runs.path("next"), "--overwrite"} + more));
     return resumed.output.substr(0, resumed.output.find('\n'));
   };
   const std::string leaves = "the learning rate leaves its course: ";

@@ -61,11 +61,7 @@ struct Runs {
   void resume(const std::string& from, const Words& more = {}) const {
     succeed(Words{"train_gpt", "--resume", path(from), "--overwrite"} + more);
   }
-  void succeed(const Words& command) const {
-    Finished result = run(command);
-    INFO(result.errors);
-    REQUIRE(result.status == 0);
-  }
+  void succeed(const Words& command) const { succeeded(run(command)); }
   /// Checks that a run with these flags fails before anything is written.
   void check_refused(const Words& more, const std::string& part, long lines = 1) const {
     CAPTURE(more);

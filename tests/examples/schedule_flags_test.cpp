@@ -16,9 +16,7 @@ const Words cyclic{"--schedule", "cyclic-v2", "--setting"};
 
 /// The line about a run of train_gpt that must succeed.
 std::string about(const Runs& runs, const std::string& name, const Words& more) {
-  Finished result = run(runs.words(name, more));
-  INFO(result.errors);
-  REQUIRE(result.status == 0);
+  Finished result = succeeded(run(runs.words(name, more)));
   return result.output.substr(0, result.output.find('\n'));
 }
 
@@ -50,8 +48,7 @@ TEST_CASE("programs say what 2bw with few microbatches costs, and plans stay pla
   Folder folder;
   for (const char* command : {"show", "verify", "simulate", "draw"}) {
     CAPTURE(command);
-    const Finished result = run(Words{"plan", command} + few + Words{"1"});
-    CHECK(result.status == 0);
+    const Finished result = succeeded(run(Words{"plan", command} + few + Words{"1"}));
     CHECK(result.errors == "note: " + said + "\n");
     CHECK_THAT(result.output, !Contains("stalls"));
     CHECK(run(Words{"plan", command} + few + Words{"3"}).errors.empty());
