@@ -19,8 +19,7 @@ namespace nn = plangrad::nn;
 void find_folders(LaunchOptions& options, const Words& words) {
   options.out = value_of(words, "--out");
   options.resume = value_of(words, "--resume");
-  if (!options.resume.empty() && nn::checkpoint_of(options.resume) == options.resume)
-    options.resume = options.resume.parent_path();
+  if (!options.resume.empty()) options.resume = nn::run_of(options.resume);
   if (options.out.empty()) options.out = options.resume;
   options.is_new = options.out.empty();
   if (options.is_new) options.out = new_run_folder("elastic");

@@ -23,7 +23,7 @@ struct Saved {
 };
 
 Saved newest_in(const fs::path& out) {
-  const fs::path folder = checkpoint_of(out);
+  const fs::path folder = out / "checkpoint";
   Saved found;
   for (const std::string& manifest : nn::manifests_of(folder)) try {
       const Checkpoint newest(folder, manifest);

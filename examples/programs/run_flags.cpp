@@ -239,8 +239,7 @@ void RunFlags::open_checkpoint(const std::filesystem::path& folder, bool moved, 
 /// Parses the saved flags and then `own`, which override them where the saved weights allow it.
 void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>& own,
                             const std::vector<std::string>& fixed) try {
-  if (checkpoint_of(resume) == resume) resume = resume.parent_path();  // DIR/checkpoint is DIR's
-  const std::filesystem::path folder = resume;
+  const std::filesystem::path folder = resume = run_of(resume);
   std::error_code ignored;
   const bool moved = app.count("--out") > 0 && !std::filesystem::equivalent(out, folder, ignored);
   const auto started = parallel::rank_environment();

@@ -132,8 +132,12 @@ void commit_checkpoint(const std::filesystem::path& folder, const SaveMark& mark
 /// too. Returns a line for the user; empty if there is room, or no way to make it.
 std::string make_room(const std::filesystem::path& folder, const std::string& run_id);
 
-/// The folder of a run's checkpoint: `run` itself if that is one, else run/checkpoint.
+/// The folder of a run's checkpoint: run/checkpoint, or `run` itself if that alone has manifests.
 std::filesystem::path checkpoint_of(const std::filesystem::path& run);
+
+/// The folder of the run whose checkpoint a folder holds: `folder`, or what its checkpoint/ is in.
+/// throws: Error if the folder holds a checkpoint under another name, such as a copy
+std::filesystem::path run_of(const std::filesystem::path& folder);
 
 /// The names of the manifests of a folder's checkpoints, the newest first.
 std::vector<std::string> manifests_of(const std::filesystem::path& folder);

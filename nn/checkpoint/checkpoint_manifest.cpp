@@ -120,7 +120,18 @@ Manifest read_manifest(const fs::path& folder, const std::string& name) {
 }
 
 fs::path checkpoint_of(const fs::path& run) {
-  return manifests_of(run).empty() ? run / "checkpoint" : run;
+  const fs::path usual = run / "checkpoint";
+  return manifests_of(run).empty() || !manifests_of(usual).empty() ? usual : run;
+}
+
+fs::path run_of(const fs::path& folder) {
+  if (checkpoint_of(folder) != folder) return folder;
+  const fs::path run = fs::absolute(folder / "").lexically_normal().parent_path().parent_path();
+  std::error_code ignored;
+  PG_CHECK(fs::equivalent(run / "checkpoint", folder, ignored), folder.string(), " holds a ",
+           "checkpoint, but is not the folder checkpoint/ of a run: to continue from a copy, move ",
+           "it to NEW/checkpoint, and give --resume NEW");
+  return run;
 }
 
 std::vector<std::string> manifests_of(const fs::path& folder) {

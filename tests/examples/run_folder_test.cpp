@@ -54,6 +54,26 @@ TEST_CASE("each run gets a folder of its own, and runs/latest is the newest") {
   CHECK(metrics_of(here + "/runs/latest").back()["step"] == 7);
 }
 
+TEST_CASE("a copy of a checkpoint continues no other one, however its folder is named") {
+  const Runs runs;
+  const std::string out = runs.path("run"), copy = out + "/checkpoint.good";
+  runs.train("run", {"--stop-after", "2"});
+  fs::copy(out + "/checkpoint", copy);
+  runs.resume("run", {"--stop-after", "1"});
+  const Words resume{"train_gpt", "--resume", copy};
+  for (const Words& words : {resume, Words{"elastic"} + resume})
+    check_untouched(out, words, "move it to NEW/checkpoint, and give --resume NEW");
+  runs.folder.write("run/manifest.json", "{\"mine\": 1}");
+  runs.resume("run", {"--stop-after", "1"});
+  succeeded(run_in(out, {"train_gpt", "--resume", "checkpoint", "--stop-after", "1"}));
+  runs.resume("run/checkpoint/");
+  CHECK(losses_by_update(out).size() == 6);
+  fs::create_directory(runs.path("new"));
+  fs::rename(copy, runs.path("new/checkpoint"));
+  runs.resume("new", {"--stop-after", "1"});
+  CHECK(step_of(runs.path("new")) == 3);
+}
+
 TEST_CASE("without any run, sample_gpt says how to make one") {
   const Folder folder;
   fs::create_directories(folder / "empty");
