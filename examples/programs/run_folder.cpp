@@ -86,15 +86,11 @@ LoadedGpt load_run(const fs::path& folder, const DevicePtr& device) {
 }  // namespace
 
 LoadedGpt load_gpt(const fs::path& folder, const DevicePtr& device) {
-  std::error_code no_folder;
-  const auto is_of_run = [](const fs::directory_entry& file) {
-    const std::string name = file.path().filename().string();
-    return name == "checkpoint" || name.starts_with("manifest");
-  };
-  const bool is_run = std::ranges::any_of(fs::directory_iterator(folder, no_folder), is_of_run) ||
-                      other_weights(folder).empty();
-  LoadedGpt gpt = fs::exists(folder / "config.json") || !is_run ? load_folder(folder, device)
-                                                                : load_run(folder, device);
+  const bool may_be_run = fs::exists(folder / "checkpoint") || !manifests_of(folder).empty() ||
+                          other_weights(folder).empty();
+  const bool is_run = !manifests_of(folder / "checkpoint").empty() ||  // whatever is beside that
+                      (may_be_run && !fs::exists(folder / "config.json"));
+  LoadedGpt gpt = is_run ? load_run(folder, device) : load_folder(folder, device);
   gpt.stage->bind(gpt.weights);
   return gpt;
 }

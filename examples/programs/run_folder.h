@@ -37,8 +37,8 @@ struct LoadedGpt {
   autograd::Tensor weights;
 };
 
-/// Reads a model from the folder of a training run, from its checkpoint/, or from a Hugging Face
-/// folder (with config.json).
+/// Reads a model from the folder of a training run, from its checkpoint/, or else from a Hugging
+/// Face folder (with config.json).
 /// throws: Error if there is no such model, or its vocabulary belongs to another model
 LoadedGpt load_gpt(const std::filesystem::path& folder, const autograd::DevicePtr& device);
 

@@ -84,6 +84,23 @@ TEST_CASE("a fine-tuned run is resumed without the folder that it began from") {
   CHECK(losses_of(runs.path("parts")).back() == losses_of(runs.path("whole")).back());
 }
 
+TEST_CASE("a run beside the model that it began with is read and exported with its own weights") {
+  const FineTuning runs;
+  const std::string both = runs.path("both");
+  const auto weights = [&](const std::string& folder) {
+    return plangrad::nn::read_file(runs.path(folder) + "/model.safetensors");
+  };
+  runs.tune("apart");
+  fs::copy(runs.base, both);
+  runs.tune("both", {"--from", both});
+  CHECK(weights("both/huggingface") == weights("apart/huggingface"));
+  runs.succeed({"checkpoint", "export", both, runs.path("again")});
+  CHECK(weights("again") == weights("apart/huggingface"));
+  runs.folder.write("apart/config.json", R"({"lr": 1})");  // of another program
+  runs.resume("apart", {"--steps", "7"});
+  CHECK(weights("apart/huggingface") != weights("again"));
+}
+
 TEST_CASE("flags that contradict the folder's model are refused by name") {
   const FineTuning runs;
   auto refused = [&](const Words& more, const std::string& part) {
