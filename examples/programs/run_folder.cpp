@@ -18,6 +18,12 @@ namespace plangrad::examples {
 namespace fs = std::filesystem;
 using namespace nn;
 
+/// Whether runs/latest is somebody's file or folder, which stays: those of runs are links.
+static bool is_others_latest() {
+  const fs::file_status there = fs::symlink_status(latest_run);
+  return fs::exists(there) && !fs::is_symlink(there);
+}
+
 fs::path new_run_folder(const std::string& name) {
   const std::time_t now = std::time(nullptr);
   const std::string usual = fmt::format("{:%Y-%m-%d-%H%M%S}-{}", fmt::localtime(now), name);
@@ -29,10 +35,13 @@ fs::path new_run_folder(const std::string& name) {
              "; name another with --out");
     folder = latest_run.parent_path() / autograd::text(usual, '-', number);
   }
+  if (is_others_latest())
+    tell("note: " + latest_run.string() + " is no link that a run left: it stays as it is");
   return folder;
 }
 
 void point_latest_to(const fs::path& folder) {
+  if (is_others_latest()) return;
   fs::path link = latest_run;
   link += autograd::text(".", folder.filename().string());
   std::error_code ignored;  // a file system without links has no newest run

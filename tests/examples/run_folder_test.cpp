@@ -54,6 +54,18 @@ TEST_CASE("each run gets a folder of its own, and runs/latest is the newest") {
   CHECK(metrics_of(here + "/runs/latest").back()["step"] == 7);
 }
 
+TEST_CASE("a file or folder runs/latest that is no link stays, and a line says so") {
+  const Runs runs;
+  for (const char* name : {"runs/latest", "runs/latest/global_step500"}) {
+    fs::remove(runs.path("runs/latest"));
+    runs.folder.write(name, "mine");
+    check_ended(run_in(runs.path(""), without_out(runs.data, {})), 0,
+                "note: runs/latest is no link that a run left: it stays as it is");
+    CHECK(plangrad::nn::read_file(runs.path(name)) == "mine");
+  }
+  CHECK(std::distance(fs::directory_iterator(runs.path("runs")), {}) == 3);
+}
+
 TEST_CASE("a copy of a checkpoint continues no other one, however its folder is named") {
   const Runs runs;
   const std::string out = runs.path("run"), copy = out + "/checkpoint.good";
