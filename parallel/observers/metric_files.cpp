@@ -87,6 +87,18 @@ bool begins_as(const fs::path& path, const json& written) try {
   return false;
 }
 
+/// Copies a file to a name beside it that is free. Returns words that tell where.
+std::string copy_aside(const fs::path& file) {
+  fs::path copy;
+  std::error_code problem;
+  for (int number = 1; copy.empty() || fs::exists(copy); ++number)
+    copy = autograd::text(file.string(), ".before-", number);
+  fs::copy_file(file, copy, problem);
+  PG_CHECK(!problem, "can't copy ", file.string(), " to ", copy.string(), ": ", problem.message(),
+           "; move it away");
+  return "; what the file has now stays in " + copy.string();
+}
+
 /// Null if the text is no JSON.
 json json_of(const std::string& text) {
   try {
@@ -257,7 +269,8 @@ std::vector<json> earlier_metrics(const fs::path& folder, int steps, const json&
   if (!written.is_null() && !begins_as(path, written)) {
     if (!begins_as(beside, written))
       problem = autograd::text(path.string(), " is not as the run wrote it until update ", steps,
-                               "; lines of its updates may be missing, or another run's");
+                               "; lines of its updates may be missing, or another run's",
+                               own && fs::exists(path) ? copy_aside(path) : "");
     else if (own)
       fs::rename(beside, path);  // the other files are written anew from its lines
     else

@@ -160,9 +160,10 @@ TEST_CASE("files of others stay in a run's export, and lost lines of metrics are
   runs.resume("run", {"--stop-after", "1"});
   fs::create_directories(out + "/huggingface");
   std::ofstream(out + "/huggingface/README.md") << "mine";
-  fs::resize_file(out + "/metrics.jsonl", 10);
+  runs.folder.write("run/metrics.jsonl", "{\"mine\": 1}\n");
   check_ended(run({"train_gpt", "--resume", out}), 0,
               "metrics.jsonl is not as the run wrote it until update 5");
+  CHECK(plangrad::nn::read_file(out + "/metrics.jsonl.before-1") == "{\"mine\": 1}\n");
   CHECK(plangrad::nn::read_file(out + "/huggingface/README.md") == "mine");
   CHECK(fs::exists(out + "/huggingface/model.safetensors"));
   const std::string exported = runs.path("exported");
