@@ -11,14 +11,14 @@ namespace {
 
 using namespace plangrad::examples;
 
-void train_vocabulary(const std::string& data, int size, const std::string& out) {
+void train_vocabulary(const std::string& data, int size, const std::string& out, bool overwrite) {
   using namespace plangrad::nn;
   const auto [text, vocabulary] = usage([&] {
     std::string all = read_file(data, most::data);
     BytePairVocabulary learned = train_byte_pairs(all, size);
     return std::pair(std::move(all), std::move(learned));
   });
-  write_byte_pairs(vocabulary, out);
+  replace_tokenizer(vocabulary, out, overwrite);
   double tokens = static_cast<double>(vocabulary.encode(text).size());
   const double bytes = static_cast<double>(text.size());
   tell(plangrad::autograd::text(vocabulary.size(), " tokens in ", out, "/vocab.json and ", out,
@@ -46,18 +46,15 @@ int main(int argc, char** argv) {
       ->default_str("");
   flags.words("--out", out, "DIR", "folder for vocab.json and merges.txt, created if missing")
       ->required();
-  flags.yes("--overwrite", overwrite, "replace these two files of an earlier vocabulary there");
+  flags.yes("--overwrite", overwrite, "replace the files of a tokenizer there");
   add_examples(
       app,
       {{"Learn 1,000 tokens from a text", "train_vocabulary --data my.txt --size 1000 --out v"},
        {"Train a GPT on these tokens", "train_gpt --data my.txt --vocab v/vocab.json"}});
   return run_program(app, [&] {
     app.parse(argc, argv);
-    for (const char* file : {"/vocab.json", "/merges.txt"})
-      if (!overwrite && std::filesystem::exists(out + file))
-        throw UsageError(out + file + " is there: name another folder with " +
-                         "--out, or replace it with --overwrite");
-    train_vocabulary(data, size, out);
+    if (!overwrite) usage([&] { plangrad::nn::check_no_tokenizer(out); });
+    train_vocabulary(data, size, out, overwrite);
     return 0;
   });
 }

@@ -104,4 +104,14 @@ BytePairVocabulary read_byte_pairs(const std::filesystem::path& vocab_json);
 /// throws: Error if they can't be written
 void write_byte_pairs(const BytePairVocabulary& vocabulary, const std::filesystem::path& folder);
 
+/// throws: Error if the folder has a file that a tokenizer is read from
+void check_no_tokenizer(const std::filesystem::path& folder);
+
+/// Writes byte pairs in the place of the tokenizer that the folder may have, of which no other file
+/// stays. A process that does the same meanwhile waits.
+///   overwrite: there may be a tokenizer
+/// throws: Error as check_no_tokenizer() unless `overwrite`, and as write_byte_pairs()
+void replace_tokenizer(const BytePairVocabulary& vocabulary, const std::filesystem::path& folder,
+                       bool overwrite);
+
 }  // namespace plangrad::nn

@@ -3,6 +3,9 @@
 // else. Chapter 02.
 #include "nn/text/vocabulary.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -339,6 +342,27 @@ void write_byte_pairs(const BytePairVocabulary& vocabulary, const fs::path& fold
   make_folder(folder);
   write_file(folder / "vocab.json", byte_pairs_json(vocabulary)["model"]["vocab"].dump());
   write_file(folder / "merges.txt", merges);
+}
+
+/// The files that a tokenizer is read from. Byte pairs need the first two alone.
+static constexpr std::array tokenizer_files{"vocab.json",        "merges.txt",
+                                            "tokenizer.json",    "tokenizer_config.json",
+                                            "added_tokens.json", "special_tokens_map.json"};
+
+void check_no_tokenizer(const fs::path& folder) {
+  for (const char* name : tokenizer_files)
+    PG_CHECK(!fs::exists(folder / name), (folder / name).string(), " is there: name another ",
+             "folder with --out, or replace the tokenizer there with --overwrite");
+}
+
+void replace_tokenizer(const BytePairVocabulary& vocabulary, const fs::path& folder,
+                       bool overwrite) {
+  make_folder(folder);
+  const Descriptor lock(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  ::flock(lock.number, LOCK_EX);  // a file system without locks has none
+  if (!overwrite) check_no_tokenizer(folder);
+  write_byte_pairs(vocabulary, folder);
+  for (const char* name : std::span(tokenizer_files).subspan(2)) fs::remove(folder / name);
 }
 
 }  // namespace plangrad::nn

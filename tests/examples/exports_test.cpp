@@ -27,10 +27,29 @@ TEST_CASE("exports go only into new folders and into earlier exports") {
   check_untouched(out, resume, "move it away, or replace it with --overwrite");
   runs.succeed(resume + Words{"--overwrite"});
   CHECK(run({"checkpoint", "verify", out}).status == 0);
-  const Words pairs{"train_vocabulary", "--data", runs.data, "--size", "260", "--out", theirs};
-  runs.succeed(pairs);
-  check_untouched(theirs, pairs, "vocab.json is there: name another folder");
-  runs.succeed(pairs + Words{"--overwrite"});
+}
+
+TEST_CASE("a new vocabulary replaces a whole tokenizer if it is told to, and two don't mix") {
+  const Runs runs;
+  const std::string other = runs.folder.write("other.txt", repeat("the other text", 40));
+  const std::string out = runs.path("out");
+  const auto words = [&](const std::string& data, const std::string& folder) {
+    return Words{"train_vocabulary", "--data", data, "--size", "262", "--out", folder};
+  };
+  runs.succeed(words(runs.data, out));
+  runs.succeed(words(other, runs.path("second")));
+  const auto first = files_in(out), second = files_in(runs.path("second"));
+  check_untouched(out, words(other, out), "vocab.json is there: name another folder");
+  for (const auto& [file, bytes] : first) fs::remove(out + "/" + file);
+  runs.folder.write("out/tokenizer.json", "older");
+  check_untouched(out, words(other, out), "tokenizer.json is there: name another folder");
+  for (int round = 0; round < 10; ++round) {
+    Running a(words(runs.data, out) + Words{"--overwrite"}),
+        b(words(other, out) + Words{"--overwrite"});
+    succeeded(a.finish()), succeeded(b.finish());
+    const auto left = files_in(out);
+    CHECK((left == first || left == second));
+  }
 }
 
 TEST_CASE("each damaged byte of an export is found") {
