@@ -59,6 +59,8 @@ void GptRun::parse(CLI::App& app, int argc, char** argv) {
   // Save absolute paths, so that a run can be resumed from another folder.
   saved["--data"] = std::filesystem::absolute(data).string();
   if (!validation.empty()) saved["--validation"] = std::filesystem::absolute(validation).string();
+  if (!vocabulary.empty() && vocabulary != "chars" && vocabulary != "bytes")
+    saved["--vocab"] = std::filesystem::absolute(vocabulary).string();
 }
 
 /// Takes the model of --from, and its tokenizer for text. A resumed run gets both as flags of their
@@ -85,8 +87,6 @@ void GptRun::take_model(const CLI::App& app) {
   saved["--untied"] = !found.tied;
   model.vocabulary = found.vocabulary;
   if (vocabulary.empty() && data.extension() != ".bin") vocabulary = from.string();
-  if (std::filesystem::exists(vocabulary))
-    saved["--vocab"] = std::filesystem::absolute(vocabulary).string();
   saved.erase("--from");
 }
 

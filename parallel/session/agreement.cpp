@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 void check_agreement(Transport& transport, const json& run, const nn::OpenedCheckpoint* resumed,
                      double timeout) {
   json own = run;
-  for (const char* path : {"--data", "--validation"})  // hosts may keep the same text elsewhere
+  for (const char* path : {"--data", "--validation", "--vocab"})  // hosts may keep them elsewhere
     if (own.contains("flags")) own["flags"].erase(path);
   const json checkpoint =
       resumed ? json{{"step", resumed->manifest().step}, {"manifest", resumed->manifest().checksum}}

@@ -210,7 +210,9 @@ TEST_CASE("a run's export has a tokenizer and is gone once its weights are") {
   const Runs runs;
   const std::string pairs = runs.path("pairs");
   runs.succeed({"train_vocabulary", "--data", runs.data, "--size", "262", "--out", pairs});
-  runs.train("run", {"--vocab", pairs + "/vocab.json"});
+  runs.train("run", {"--vocab", fs::relative(pairs).string() + "/vocab.json"});
+  const Finished shown = run({"checkpoint", "show", runs.path("run")});
+  CHECK_THAT(shown.output, Contains("--vocab /") && Contains(pairs + "/vocab.json"));
   const std::string folder = runs.path("run") + "/huggingface";
   for (const char* name : {"model.safetensors", "config.json", "generation_config.json",
                            "tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt"})
