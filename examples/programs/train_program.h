@@ -20,7 +20,8 @@ int train_program(CLI::App& app, Run& run, int argc, char** argv,
     words.insert(words.begin(), session.program);
     std::vector<char*> pointers;
     for (std::string& word : words) pointers.push_back(word.data());
-    usage([&] { session.parse(described, static_cast<int>(pointers.size()), pointers.data()); });
+    usage<SharedUsageError>(
+        [&] { session.parse(described, static_cast<int>(pointers.size()), pointers.data()); });
     // The next session locks the folder anew.
     const std::shared_ptr<void> unlocks(nullptr, [&](void*) { session.lock = nullptr; });
     return train_run(

@@ -80,10 +80,12 @@ TEST_CASE("processes that don't know of each other, or differ, are refused befor
                   {"/bin/sh", "-c", "[ " + own_rank + " = 0 ] || set -- \"$@\" $0; exec \"$@\"",
                    flag + " " + value}));
   };
-  const Finished wrong = mpirun(processes(3, mpi));  // for two stages
-  check(wrong, {"error: "});
-  CHECK(wrong.status == 2);
-  CHECK(wrong.errors.find("error: ") == wrong.errors.rfind("error: "));
+  for (const Words& more : {Words(), {"--heads", "3"}, {"--resume", runs.path("none")}}) {
+    const Finished wrong = mpirun(processes(3, mpi + more));  // for two stages
+    check(wrong, {"error: "});
+    CHECK(wrong.status == 2);
+    CHECK(wrong.errors.find("error: ") == wrong.errors.rfind("error: "));
+  }
   check(rank_1_adds("--seed", "5"), {"rank 1 was started with another ", "--seed"});
   check(rank_1_adds("--reduction", "hierarchical"),
         {"rank 1 was started with another ", "--reduction"});
