@@ -37,7 +37,7 @@ struct PlanSpec {
   std::string title() const;
   /// throws: Error if a field was given that the schedule does not have
   void check_own_fields() const;
-  /// The layout, with the updates and the cyclic microbatches that follow where they were not given.
+  /// The layout, with the updates and the cyclic microbatches that follow where nobody gave them.
   Layout completed() const;
   /// The plan of this layout. throws: Error, also if an endless one does not exist
   Plan plan_with(const Layout& layout) const;
