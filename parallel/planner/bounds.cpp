@@ -163,16 +163,14 @@ double Evaluation::carrying(const Candidate& candidate, const Costs& costs, cons
     load(messages, from, to, costs.activation_bytes[stage], layout.microbatches);
     load(messages, to, from, costs.activation_gradient_bytes[stage], layout.microbatches);
   }
-  const std::vector<std::vector<int>>& members = this->sums(candidate).ranks;
+  const RanksByStage& members = this->sums(candidate).members;
   for (std::size_t stage = 0; stage < members.size(); ++stage) {
-    const std::vector<int>& ranks = members[stage];
-    if (ranks.size() == 1 && layout.width == 1) continue;
-    const int other = ranks.size() > 1 ? ranks[1] : ranks[0] + candidate.depth();
-    const std::int64_t bytes = layout.zero > 0
-                                   ? costs.sum_bytes[stage] / 2 + costs.weight_bytes[stage] / 2
-                                   : costs.sum_bytes[stage];
-    load(sums, ranks[0], other, bytes, 1);
-    load(sums, other, ranks[0], bytes, 1);
+    const std::vector<int>& group = members[stage];
+    const auto count = std::ssize(group);
+    const std::int64_t sum = costs.sum_bytes[stage];
+    const std::int64_t bytes = sum + (layout.zero > 0 ? costs.weight_bytes[stage] : sum);
+    for (int i = 0; i < count; ++i)
+      load(sums, group[i], group[(i + 1) % count], bytes / count, count - 1);
   }
   double most = 0;
   for (const Link& link : links.links)

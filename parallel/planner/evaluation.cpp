@@ -146,12 +146,14 @@ Evaluation::UnderWay Evaluation::start(const Candidate& candidate, bool whole) {
   one.recompute = one.recompute && one.stages > 1;
   one.tied = stages(candidate).costs.training.shared.parameters.size() > 0;
   const auto costs = std::make_shared<const Costs>(this->costs(candidate, whole));
+  const RanksByStage members = sums(candidate).members;
   UnderWay under_way{candidate, costs, whole};
   for (const Length& length : lengths(candidate, whole)) {
     one.microbatches = length.microbatches;
     one.steps = length.steps;
     const auto make = [=] {
-      Plan plan = whole ? make_plan(candidate.schedule, one) : replica_plan(candidate, one);
+      Plan plan =
+          whole ? make_plan(candidate.schedule, one) : replica_plan(candidate, one, members);
       if (!is_kept) plan = in_order(plan, *costs);
       return std::make_shared<const Simulation>(std::move(plan));
     };
@@ -159,7 +161,7 @@ Evaluation::UnderWay Evaluation::start(const Candidate& candidate, bool whole) {
     if (is_kept) {
       const auto [known, is_new] =
           simulations_.try_emplace({candidate.schedule, one.stages, one.depth(), one.microbatches,
-                                    one.steps, one.zero, one.recompute, one.width > 1},
+                                    one.steps, one.zero, one.recompute, one.width > 1, members},
                                    simulation);
       simulation = known->second;
       if (is_new) forwards_ += std::int64_t{one.stages} * one.microbatches * one.steps;

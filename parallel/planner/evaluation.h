@@ -27,6 +27,8 @@ struct Candidate {
   int devices() const { return layout.width * depth(); }
 };
 
+using RanksByStage = std::vector<std::vector<int>>;
+
 struct Found {
   Candidate candidate;
   double bound = 0;                                 ///< seconds that an update takes at least
@@ -147,7 +149,8 @@ class Evaluation {
   struct Sums {
     AllReduce how = AllReduce::scatter_reduce;
     std::vector<double> reduce = {}, gather = {};  ///< seconds by stage
-    std::vector<std::vector<int>> ranks = {};      ///< of a replica, by stage, that have it
+    RanksByStage ranks = {};                       ///< of a replica
+    RanksByStage members = {};                     ///< of the simulated plan, for a sum
   };
   const Sums& sums(const Candidate& candidate);
   Sums fastest_sums(const Candidate& candidate);
@@ -157,7 +160,7 @@ class Evaluation {
   using GroupSeconds = std::map<std::pair<AllReduce, ListMaker>, SumSeconds>;
   const GroupSeconds& group_seconds(const Candidate& candidate, const std::vector<int>& ranks);
   void add_partners(Costs& costs, Topology& links, const Candidate& candidate);
-  static Plan replica_plan(const Candidate& candidate, Layout layout);
+  static Plan replica_plan(const Candidate& candidate, Layout layout, const RanksByStage& members);
   Costs costs(const Candidate& candidate, bool whole);
   std::vector<Length> lengths(const Candidate& candidate, bool all);
   void add_peaks(Plan plan, const Timeline& timeline, double factor, const Candidate& candidate,
@@ -184,8 +187,8 @@ class Evaluation {
       sums_;
   // Key: the hosts of the members, numbered in order of appearance.
   std::map<std::vector<int>, GroupSeconds> group_seconds_;
-  // Key: schedule, stages, depth, microbatches, updates, ZeRO, recomputation, replicas.
-  std::map<std::tuple<std::string, int, int, int, int, int, bool, bool>,
+  // Key: schedule, stages, depth, microbatches, updates, ZeRO, recomputation, replicas, members.
+  std::map<std::tuple<std::string, int, int, int, int, int, bool, bool, RanksByStage>,
            std::shared_future<std::shared_ptr<const Simulation>>>
       simulations_;
   std::int64_t forwards_ = 0;  // the forwards in all of simulations_

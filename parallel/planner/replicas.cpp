@@ -17,16 +17,26 @@ static std::vector<AllReduce> reductions_tried() {
 }
 
 /// The ranks of a replica that have each stage, and the tied one.
-static std::vector<std::vector<int>> ranks_by_stage(const Layout& layout, bool tied) {
-  std::vector<std::set<int>> ranks(layout.stages + (tied ? 1 : 0));
+static RanksByStage ranks_by_stage(const Layout& layout, bool tied) {
+  RanksByStage all(layout.stages);
   for (int rank = 0; rank < layout.depth(); ++rank)
-    for (int stage : layout.stages_of(rank)) {
-      ranks[stage].insert(rank);
-      if (tied && (stage == 0 || stage == layout.stages - 1)) ranks.back().insert(rank);
-    }
-  std::vector<std::vector<int>> all;
-  for (const std::set<int>& each : ranks) all.emplace_back(each.begin(), each.end());
+    for (int stage : layout.stages_of(rank)) all[stage].push_back(rank);
+  if (!tied) return all;
+  std::set<int> ends(all.front().begin(), all.front().end());
+  ends.insert(all.back().begin(), all.back().end());
+  all.emplace_back(ends.begin(), ends.end());
   return all;
+}
+
+/// The simulated ranks that add up each stage: partners join ranks of a replica that are on one
+/// host. If these are on several, they load the hosts' cards as all replicas' ranks do.
+static RanksByStage with_partners(RanksByStage ranks, const Topology& links, int depth) {
+  for (std::vector<int>& own : ranks) {
+    const auto is_near = [&](int rank) { return links.host(rank) == links.host(own[0]); };
+    if (!std::ranges::all_of(own, is_near)) continue;
+    for (std::size_t i = 0, count = own.size(); i < count; ++i) own.push_back(own[i] + depth);
+  }
+  return ranks;
 }
 
 /// A run has one reduction for all stages: of those that it can have, the one that is the fastest
@@ -37,17 +47,18 @@ Evaluation::Sums Evaluation::fastest_sums(const Candidate& candidate) {
   const CodecSpec& codec = layout.codec;
   const bool is_tied = std::ssize(all) > layout.stages, in_parts = layout.zero > 0;
   const auto ranks = ranks_by_stage(layout, is_tied);
-  std::vector<const GroupSeconds*> groups;
-  for (const std::vector<int>& each : ranks) groups.push_back(&group_seconds(candidate, each));
+  const Topology links = replicas_of(candidate).links_of_one(machine_.topology);
+  const auto members = layout.width > 1 ? with_partners(ranks, links, candidate.depth()) : ranks;
   Sums best;
   double least = endless;
   for (const AllReduce how : reductions_tried()) {
     if (in_parts && !entry_of(how).has_parts()) continue;
-    Sums sums{how, {}, {}, ranks};
+    Sums sums{how, {}, {}, ranks, members};
     double longest = 0, tied = 0;
     for (std::size_t stage = 0; stage < all.size(); ++stage) {
+      const GroupSeconds& group = group_seconds(candidate, ranks[stage]);
       const auto seconds = [&](ListMaker list, double bytes, int messages = 1) {
-        return messages * groups[stage]->at({how, list}).of(bytes / messages);
+        return messages * group.at({how, list}).of(bytes / messages);
       };
       const auto bytes = static_cast<double>(sent_sum_bytes(all[stage], codec));
       const bool scatters = in_parts && is_local(codec);  // factors are whole on all ranks
@@ -106,7 +117,7 @@ Costs Evaluation::costs(const Candidate& candidate, bool whole) {
     machine.topology = replicas.links_of_one(machine_.topology);
     add_partners(costs, machine.topology, candidate);
     costs.devices = machine.topology.devices;
-    costs.sums.how = AllReduce::ring;  // of two, which no short sum replaces by another
+    costs.sums.how = AllReduce::ring;  // which no short sum replaces by another
     // Sums would be thousands of messages, which take as long if they are joined.
     constexpr int most_pieces = 4;
     const double most_bytes = static_cast<double>(std::ranges::max(costs.sum_bytes));
@@ -118,7 +129,8 @@ Costs Evaluation::costs(const Candidate& candidate, bool whole) {
 
 /// The plan of one replica. If there are others, each rank has a partner for its sums: a rank that
 /// has nothing to do but to meet it, and stands for the same rank of all other replicas.
-Plan Evaluation::replica_plan(const Candidate& candidate, Layout layout) {
+Plan Evaluation::replica_plan(const Candidate& candidate, Layout layout,
+                              const RanksByStage& members) {
   const int depth = candidate.depth();
   layout.width = std::min(layout.width, 2);
   Plan plan = find_schedule(candidate.schedule).make(layout);
@@ -132,16 +144,17 @@ Plan Evaluation::replica_plan(const Candidate& candidate, Layout layout) {
       return x.micro >= 0 && x.micro % plan.per_step != layout.microbatches;
     });
   plan = lower(std::move(plan), SumPath::group);
+  for (const Row& row : plan.rows)
+    for (const Instruction& x : row)
+      if (meets(x)) plan.groups[x.peer] = members[x.stage];
   erase_of_partners(
-      [&](const Instruction& x) { return !meets(x) || plan.groups[x.peer].size() > 2; });
-  for (std::vector<int>& group : plan.groups)  // ranks that share a stage meet each other
-    if (group.size() > 2) std::erase_if(group, [&](int rank) { return rank >= depth; });
+      [&](const Instruction& x) { return !meets(x) || members[x.stage].back() < depth; });
   return plan;
 }
 
 /// Gives partners their devices: of the next replica, or where sums leave the host, on a host of
-/// its own. The sum of a rank and its partner stands for that of all ranks: in place of its own
-/// bytes it has those that take two ranks as many seconds on their slowest link.
+/// its own. The sum of a stage's ranks and their partners stands for that of all ranks: in place of
+/// its own bytes it has those that take them as many seconds, in a ring.
 void Evaluation::add_partners(Costs& costs, Topology& links, const Candidate& candidate) {
   const Sums& sums = this->sums(candidate);
   const Replicas replicas = replicas_of(candidate);
@@ -149,24 +162,21 @@ void Evaluation::add_partners(Costs& costs, Topology& links, const Candidate& ca
   std::vector<int>& devices = links.devices;
   for (int rank = 0; rank < replicas.depth && replicas.width > 1; ++rank) {
     const std::vector<int> all = replicas.devices({rank});
-    const auto host = [&](int device) { return hosted > 0 ? device / hosted : 0; };
     const int next = devices[rank] == all.back() ? all[all.size() - 2] : all.back();
-    const bool leaves = host(all.front()) != host(all.back());
+    const bool leaves = machine_.topology.host(all.front()) != machine_.topology.host(all.back());
     devices.push_back(leaves ? hosted * (replicas.width * replicas.depth + rank) : next);
   }
   for (std::size_t stage = 0; stage < sums.ranks.size(); ++stage) {
-    const std::vector<int>& ranks = sums.ranks[stage];
-    if (ranks.size() == 1 && replicas.width == 1) continue;
-    const int partner = ranks.size() > 1 ? ranks[1] : ranks[0] + replicas.depth;
-    double rate = endless, latency = 0;
-    links.for_each_link(ranks[0], partner, [&](const Link& link, const LinkUse&) {
-      rate = std::min(rate, link.bandwidth);
-      latency = std::max(latency, link.latency);
-    });
-    // Each of two sends the other a half, and does it twice for a sum that is not in parts.
-    const auto bytes = [&](double seconds, int parts) {
-      return static_cast<std::int64_t>(
-          std::ceil(std::max(2.0, (seconds - latency) * rate * 2 / parts)));
+    const std::vector<int>& members = sums.members[stage];
+    const SumSeconds ring = sum_seconds(links, members, AllReduce::ring, all_reduce);
+    if (ring.per_byte == 0) continue;
+    // Each of a half's rounds carries a chunk; a sum that is not in parts has two halves. Pieces
+    // hide the latency of all rounds but one.
+    const auto count = std::ssize(members);
+    const auto bytes = [&](double seconds, int halves) {
+      const double chunk_seconds = (seconds - ring.latency / (2.0 * (count - 1))) / halves;
+      const double chunk = chunk_seconds * 2 / (ring.per_byte * count);
+      return count * static_cast<std::int64_t>(std::ceil(std::max(1.0, chunk)));
     };
     costs.sum_bytes[stage] = bytes(sums.reduce[stage], candidate.layout.zero > 0 ? 1 : 2);
     costs.weight_bytes[stage] = bytes(sums.gather[stage], 1);

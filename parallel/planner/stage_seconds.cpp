@@ -141,8 +141,7 @@ namespace {
 /// What the busiest link of a round carries, in seconds for a byte of the sum.
 class Loads {
  public:
-  Loads(const Topology& machine, int devices)
-      : machine_(machine), devices_(devices), loads_(2 * devices * machine.links.size(), 0) {}
+  explicit Loads(const Topology& machine) : machine_(machine) {}
 
   /// A message of this share of the sum. Those of one pair come one after another.
   void add(int from, int to, double share) {
@@ -151,7 +150,9 @@ class Loads {
     pair_ = from == last_.first && to == last_.second ? pair_ + share : share;
     last_ = {from, to};
     machine_.for_each_link(from, to, [&](const Link& link, const LinkUse& use) {
-      double& load = loads_[2 * (use.place * devices_ + use.owner) + use.way];
+      const std::size_t index = 2 * (use.owner * machine_.links.size() + use.place) + use.way;
+      if (index >= loads_.size()) loads_.resize(index + 1, 0);
+      double& load = loads_[index];
       load += share;
       longest_ = std::max(longest_, (link.reach == Reach::pair ? pair_ : load) / link.bandwidth);
       if (std::exchange(counted, use.place) != use.place) latency += link.latency;
@@ -163,8 +164,7 @@ class Loads {
 
  private:
   const Topology& machine_;
-  const int devices_;
-  std::vector<double> loads_;  // by place, owner and way
+  std::vector<double> loads_;  // by owner, place and way
   std::pair<int, int> last_ = {-1, -1};
   double pair_ = 0, longest_ = 0, latency_ = 0;
 };
@@ -177,7 +177,7 @@ SumSeconds sum_seconds(const Topology& machine, const std::vector<int>& group, A
   const int members = static_cast<int>(group.size());
   if (members == 1) return all;
   Summing summing{how};
-  for (int device : group) summing.hosts.push_back(machine.host(device));
+  for (int rank : group) summing.hosts.push_back(machine.host(rank));
   std::vector<Loads> rounds;
   Collective own = list(summing, 0, members);
   const bool in_ring = how == AllReduce::ring;  // members and rounds do alike
@@ -186,7 +186,7 @@ SumSeconds sum_seconds(const Topology& machine, const std::vector<int>& group, A
     if (member > 0 && !in_ring) own = list(summing, member, members);
     const int shift = in_ring ? member : 0;
     for (std::size_t round = 0; round < own.rounds.size() / alike; ++round) {
-      if (round == rounds.size()) rounds.emplace_back(machine, 1 + std::ranges::max(group));
+      if (round == rounds.size()) rounds.emplace_back(machine);
       for (const Exchange& each : own.rounds[round])
         if (each.action == Exchange::Action::send)
           rounds[round].add(group[member], group[(each.peer + shift) % members], 1.0 / own.chunks);

@@ -74,7 +74,7 @@ struct SumSeconds {
   double of(double bytes) const { return latency + bytes * per_byte; }
 };
 
-/// How long a group of devices takes for a sum or gather while nothing else uses the links. A round
+/// How long a group of ranks takes for a sum or gather while nothing else uses the links. A round
 /// of its lists takes as long as its busiest link, and follows the one before.
 SumSeconds sum_seconds(const Topology& machine, const std::vector<int>& group, AllReduce how,
                        ListMaker list);
