@@ -174,12 +174,13 @@ Evaluation::UnderWay Evaluation::start(const Candidate& candidate, bool whole) {
 }
 
 void Evaluation::add_peaks(Plan plan, const Timeline& timeline, double factor,
-                           const Candidate& candidate, std::vector<Peak>& all) {
+                           const UnderWay& under_way, std::vector<Peak>& all) {
+  const Candidate& candidate = under_way.candidate;
   const Sums& sums = this->sums(candidate);
   std::vector<int> members;
   for (const std::vector<int>& ranks : sums.ranks)
     members.push_back(candidate.layout.width * static_cast<int>(ranks.size()));
-  if (plan.ranks() == candidate.devices()) members = {};  // the plan shows all
+  if (under_way.whole || candidate.layout.width == 1) members = {};  // the plan shows all
   plan.codec = candidate.layout.codec;
   const Sizes sizes = sizes_of(stages(candidate).costs, plan, sums.how, members);
   const std::vector<Peak> found = peaks(plan, timeline, sizes);
@@ -208,7 +209,7 @@ Found Evaluation::finish(UnderWay under_way, double most, bool with_parts) {
     if (length.memory == 0 && !with_parts) continue;
     const Plan& plan = simulation->plan();
     const Timeline timeline = simulation->timeline(times, *costs);
-    if (length.memory != 0) add_peaks(plan, timeline, length.memory, candidate, peaks);
+    if (length.memory != 0) add_peaks(plan, timeline, length.memory, under_way, peaks);
     if (!with_parts) continue;
     const std::vector<TimeParts> parts = breakdown(plan, timeline).ranks;
     for (int rank = 0; rank < candidate.depth(); ++rank) found.parts.add(parts[rank], length.time);

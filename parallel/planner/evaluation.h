@@ -163,7 +163,7 @@ class Evaluation {
   static Plan replica_plan(const Candidate& candidate, Layout layout, const RanksByStage& members);
   Costs costs(const Candidate& candidate, bool whole);
   std::vector<Length> lengths(const Candidate& candidate, bool all);
-  void add_peaks(Plan plan, const Timeline& timeline, double factor, const Candidate& candidate,
+  void add_peaks(Plan plan, const Timeline& timeline, double factor, const UnderWay& under_way,
                  std::vector<Peak>& peaks);
 
   const PlannedModel model_;

@@ -215,7 +215,7 @@ TEST_CASE("search: one replica takes as long as all of them", "[search]") {
               each.layout.chunks, print(each.layout.codec), print(each.layout.channel),
               each.pruned);
       CHECK_THAT(found.seconds, WithinRel(full.seconds, 0.1));
-      if (each.schedule == "data") CHECK_THAT(found.bytes, WithinRel(full.bytes, 0.01));
+      CHECK_THAT(found.bytes, WithinRel(full.bytes, 0.01));
       ++levels[each.layout.zero];
     }
   }
