@@ -89,10 +89,9 @@ const Evaluation::GroupSeconds& Evaluation::group_seconds(const Candidate& candi
   const std::vector<int> devices = replicas_of(candidate).devices(ranks);
   std::vector<int> hosts;
   std::map<int, int> numbers;  // hosts are alike
-  for (int device : devices) {
-    const int next = static_cast<int>(numbers.size());
-    hosts.push_back(numbers.try_emplace(machine_.topology.host(device), next).first->second);
-  }
+  for (int device : devices)
+    hosts.push_back(
+        numbers.try_emplace(machine_.topology.host(device), std::ssize(numbers)).first->second);
   const auto [place, is_new] = group_seconds_.try_emplace(std::move(hosts));
   if (!is_new) return place->second;
   for (const AllReduce how : reductions_tried())
@@ -158,13 +157,11 @@ Plan Evaluation::replica_plan(const Candidate& candidate, Layout layout,
 void Evaluation::add_partners(Costs& costs, Topology& links, const Candidate& candidate) {
   const Sums& sums = this->sums(candidate);
   const Replicas replicas = replicas_of(candidate);
-  const int hosted = machine_.topology.devices_per_host;
-  std::vector<int>& devices = links.devices;
   for (int rank = 0; rank < replicas.depth && replicas.width > 1; ++rank) {
     const std::vector<int> all = replicas.devices({rank});
-    const int next = devices[rank] == all.back() ? all[all.size() - 2] : all.back();
+    const int next = links.device(rank) == all.back() ? all[all.size() - 2] : all.back();
     const bool leaves = machine_.topology.host(all.front()) != machine_.topology.host(all.back());
-    devices.push_back(leaves ? hosted * (replicas.width * replicas.depth + rank) : next);
+    links.devices.push_back(leaves ? links.devices_per_host * (candidate.devices() + rank) : next);
   }
   for (std::size_t stage = 0; stage < sums.ranks.size(); ++stage) {
     const std::vector<int>& members = sums.members[stage];

@@ -61,8 +61,7 @@ struct Case {
 
 TEST_CASE("search: the best of all candidates on 8 devices, over all schedules", "[search]") {
   const PlannedModel model = small_gpt();
-  const Machine machine = small_machine();
-  Evaluation evaluation(model, machine, pruned_settings());
+  Evaluation evaluation(model, small_machine(), pruned_settings());
   const std::vector<Candidate> all = candidates_of(evaluation, model, 8, 8, wide_space());
   std::set<std::string> schedules;
   std::set<int> chunks, levels;
