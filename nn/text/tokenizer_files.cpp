@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "nn/checkpoint/file.h"
@@ -18,6 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+using nlohmann::ordered_json;
 
 constexpr std::int64_t most_tokens = 1 << 20;  // of a vocabulary; real ones have 300,000
 
@@ -112,18 +114,36 @@ auto read_by(const fs::path& file, const char* as, F read) {
     const std::string kind = foreign_kind(bytes);
     const bool of_json = dynamic_cast<const json::exception*>(&problem);
     const char* what = of_json ? "it is no JSON, or not of its kind's form" : problem.what();
-    throw Error(kind.empty() ? text(file.string(), as, what) : text(file.string(), ' ', kind));
+    if (!kind.empty()) throw Error(text(file.string(), ' ', kind));
+    if (of_json) throw Error(text(file.string(), as, what));
+    throw OtherTokenizer(text(file.string(), as, what));
   }
 }
 
-/// The tokens that other files of a folder add to those of its tokenizer.json or vocab.json.
+/// What other files of a folder say about its tokenizer.json or vocab.json.
 struct Beside {
-  std::vector<AddedToken> first;     // they hide those of the same content in tokenizer.json
-  std::vector<AddedToken> last;      // those of tokenizer.json hide these
-  std::vector<std::string> special;  // Hugging Face appends those that are no tokens yet
+  std::vector<AddedToken> first;  // they hide those of the same content in tokenizer.json
+  std::vector<AddedToken> last;   // those of tokenizer.json hide these
+  ordered_json roles = ordered_json::object();  // tokens by role, in the order of the file
+  bool is_gpt2 = false;                         // the tokenizer's class
 };
 
-Beside tokens_beside(const fs::path& folder) {
+/// Whether a file names GPT-2's tokenizer, or one that tokenizer.json describes whole.
+/// throws: Error if the file names another: Hugging Face builds it by the rules of its class,
+///         whatever tokenizer.json has
+std::optional<bool> names_gpt2(const json& config, const char* name) {
+  constexpr std::array gpt2{"GPT2Tokenizer", "GPT2TokenizerFast", "gpt2", "gpt_neo", "gptj"};
+  constexpr std::array whole{"PreTrainedTokenizerFast", "TokenizersBackend"};
+  const json kind = config.value(name, json());
+  if (!kind.is_string()) return {};
+  const bool is_gpt2 = std::ranges::count(gpt2, kind) > 0;
+  PG_CHECK(is_gpt2 || std::ranges::count(whole, kind) > 0, name, " is ", kind.dump(),
+           ", which splits text by its own rules; plangrad knows GPT2Tokenizer, and ",
+           "PreTrainedTokenizerFast with a tokenizer.json: save the tokenizer as one of these");
+  return is_gpt2;
+}
+
+Beside read_beside(const fs::path& folder) {
   Beside beside;
   const auto add = [](const json& id, json token, std::vector<AddedToken>& added) {
     token["id"] = id;
@@ -132,36 +152,63 @@ Beside tokens_beside(const fs::path& folder) {
   const auto read_in = [&](const char* name, auto take) {
     if (fs::exists(folder / name))
       read_by(folder / name, ": ", [&](const std::string& bytes) {
-        take(json(parse_json(bytes).get<json::object_t>()));  // throws if it is a list
+        (void)parse_json(bytes).get<json::object_t>();  // throws if it is a list
+        take(ordered_json::parse(bytes));
       });
   };
-  bool is_gpt2 = fs::exists(folder / "config.json");  // if no class of a tokenizer is named
-  json named = json::object();                        // by role
-  read_in("tokenizer_config.json", [&](const json& config) {
+  std::optional<bool> is_gpt2;
+  read_in("tokenizer_config.json", [&](const ordered_json& config) {
     for (const char* name :
          {"add_prefix_space", "add_bos_token", "add_eos_token", "split_special_tokens"})
       check_setting(config, name, false);
-    const json tokens = config.value("added_tokens_decoder", json::object());
+    const ordered_json tokens = config.value("added_tokens_decoder", ordered_json::object());
     for (const auto& [id, token] : tokens.items()) add(parse_json(id), token, beside.first);
-    const json kind = config.value("tokenizer_class", json());
-    if (kind.is_string()) is_gpt2 = kind.get<std::string>().starts_with("GPT2");
-    named = config;
+    is_gpt2 = names_gpt2(config, "tokenizer_class");
+    beside.roles = config;
   });
-  read_in("special_tokens_map.json", [&](const json& names) { named.update(names); });
-  read_in("added_tokens.json", [&](const json& ids) {
+  if (!is_gpt2)
+    read_in("config.json", [&](const ordered_json& config) {
+      is_gpt2 = names_gpt2(config, "tokenizer_class");
+      if (!is_gpt2) is_gpt2 = names_gpt2(config, "model_type").value_or(true);
+    });
+  beside.is_gpt2 = is_gpt2.value_or(false);
+  read_in("special_tokens_map.json", [&](const auto& roles) { beside.roles.update(roles); });
+  read_in("added_tokens.json", [&](const ordered_json& ids) {
     for (const auto& [content, id] : ids.items()) add(id, {{"content", content}}, beside.last);
   });
-  for (const std::string role : {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token",
-                                 "cls_token", "mask_token", "additional_special_tokens"}) {
-    const bool is_default = is_gpt2 && (role == "bos_token" || role == "eos_token" ||
-                                        role == "unk_token");  // GPT-2's own, if it is not named
-    const json found = named.value(role, is_default ? json(end_of_text) : json());
-    for (const json& token : found.is_array() ? found : json::array({found}))
-      if (const json& content = token.is_object() ? token.value("content", json()) : token;
-          content.is_string())
-        beside.special.push_back(content.get<std::string>());
-  }
   return beside;
+}
+
+constexpr std::int32_t next_id = INT32_MAX;  // of a token with a role: its own, or the next one
+
+/// All added tokens, those first that hide others of the same content; those with a role last, in
+/// the order in which Hugging Face appends them.
+///   tokenizer: a tokenizer.json, whose padding has the token of its role if no file names one
+std::vector<AddedToken> all_added(const Beside& beside, const json& tokenizer) {
+  std::vector<AddedToken> added = beside.first;
+  for (const json& token : tokenizer.value("added_tokens", json::array()))
+    added.push_back(added_token(token));
+  added.insert(added.end(), beside.last.begin(), beside.last.end());
+
+  ordered_json roles;
+  for (const char* role : {"bos_token", "eos_token", "unk_token"})
+    roles[role] = beside.is_gpt2 ? json(end_of_text) : json();  // GPT-2's own, if it is not named
+  const json padding = beside.is_gpt2 ? json() : tokenizer.value("padding", json());
+  roles["sep_token"] = nullptr;
+  roles["pad_token"] = padding.is_object() ? padding.at("pad_token") : json();
+  roles["cls_token"] = roles["mask_token"] = nullptr;
+  roles.update(beside.roles);
+  const auto add = [&](const json& token) {
+    json all = token.is_object() ? token : json{{"content", token}};
+    all["id"] = next_id;
+    if (all.contains("content") && all["content"].is_string()) added.push_back(added_token(all));
+  };
+  for (const auto& [role, token] : roles.items())
+    if (role.ends_with("_token")) add(token);
+  const ordered_json extra = roles.value("extra_special_tokens", ordered_json());
+  const ordered_json more = roles.value("additional_special_tokens", ordered_json());
+  for (const auto& [place, token] : (extra.empty() ? more : extra).items()) add(token);
+  return added;
 }
 
 /// Whether a post-processor adds tokens to each text.
@@ -176,23 +223,18 @@ bool adds_tokens(const json& part) {
 /// Makes a vocabulary of a model's tokens and of those that were added. As in Hugging Face, a token
 /// that the model has keeps its id, and new ones follow.
 BytePairVocabulary byte_pairs_of(const json& vocab, const std::vector<std::string>& merges,
-                                 std::vector<AddedToken> added,
-                                 const std::vector<std::string>& special) {
+                                 std::vector<AddedToken> added) {
   std::vector<std::string> tokens = in_order(vocab);
   std::set<std::string> known{""};
   std::erase_if(added, [&](const auto& token) { return !known.insert(token.content).second; });
-  std::ranges::sort(added, {}, &AddedToken::id);
-  for (const AddedToken& token : added) {
+  std::ranges::stable_sort(added, {}, &AddedToken::id);
+  for (AddedToken& token : added) {
     const auto own = vocab.find(token.content);
     const std::int64_t id = own != vocab.end() ? whole_number(*own) : std::ssize(tokens);
-    PG_CHECK(token.id == id, "its added token \"", token.content, "\" has the id ", token.id,
-             ", and Hugging Face gives it ", id);
+    PG_CHECK(token.id == id || token.id == next_id, "its added token \"", token.content,
+             "\" has the id ", token.id, ", and Hugging Face gives it ", id);
+    token.id = static_cast<std::int32_t>(id);
     if (own == vocab.end()) tokens.push_back(token.content);
-  }
-  for (const std::string& token : special) {
-    if (vocab.contains(token) || !known.insert(token).second) continue;
-    added.push_back({static_cast<std::int32_t>(tokens.size()), token});
-    tokens.push_back(token);
   }
   return {std::move(tokens), merges, added};
 }
@@ -231,11 +273,7 @@ BytePairVocabulary byte_pairs_of(const json& all, const Beside& beside) {
   check_setting(model, "dropout", 0);
   check_setting(model, "continuing_subword_prefix", "");
   check_setting(model, "end_of_word_suffix", "");
-  std::vector<AddedToken> added = beside.first;
-  for (const json& token : all.value("added_tokens", json::array()))
-    added.push_back(added_token(token));
-  added.insert(added.end(), beside.last.begin(), beside.last.end());
-  return byte_pairs_of(model.at("vocab"), merges, std::move(added), beside.special);
+  return byte_pairs_of(model.at("vocab"), merges, all_added(beside, all));
 }
 
 /// Returns the lines of merges.txt without the first one, "#version: 0.2".
@@ -252,8 +290,7 @@ std::vector<std::string> merge_lines(const std::string& file) {
 
 /// Reads a tokenizer of words that are single characters.
 std::unique_ptr<Vocabulary> characters_of(const json& tokenizer, const Beside& beside) {
-  PG_CHECK(tokenizer.value("added_tokens", json::array()).empty() && beside.first.empty() &&
-               beside.last.empty() && beside.special.empty(),
+  PG_CHECK(all_added(beside, tokenizer).empty(),
            "it adds tokens to characters; plangrad knows them beside byte pairs alone");
   std::string all;
   for (const std::string& token : in_order(tokenizer.at("model").at("vocab"))) {
@@ -307,7 +344,7 @@ std::unique_ptr<Vocabulary> read_tokenizer(const fs::path& folder) {
 }
 
 std::unique_ptr<Vocabulary> read_tokenizer_json(const fs::path& file) {
-  const Beside beside = tokens_beside(file.parent_path());
+  const Beside beside = read_beside(file.parent_path());
   const auto read = [&](const std::string& bytes) -> std::unique_ptr<Vocabulary> {
     const json all = parse_json(bytes);
     const json& model = all.at("model");
@@ -325,14 +362,17 @@ std::unique_ptr<Vocabulary> read_tokenizer_json(const fs::path& file) {
 }
 
 BytePairVocabulary read_byte_pairs(const fs::path& vocab_json) {
+  PG_CHECK(
+      fs::exists(vocab_json.parent_path() / "merges.txt"), vocab_json.string(),
+      ": has no merges.txt beside it. A vocabulary is a vocab.json with its merges.txt, a file "
+      "whose name ends in tokenizer.json, or the folder of either");
   const std::string merges = read_file(vocab_json.parent_path() / "merges.txt");
-  Beside beside = tokens_beside(vocab_json.parent_path());
-  beside.first.insert(beside.first.end(), beside.last.begin(), beside.last.end());
-  return read_by(
-      vocab_json,
-      " and its merges.txt are not a byte-pair vocabulary: ", [&](const std::string& vocab) {
-        return byte_pairs_of(parse_json(vocab), merge_lines(merges), beside.first, beside.special);
-      });
+  const Beside beside = read_beside(vocab_json.parent_path());
+  return read_by(vocab_json, " and its merges.txt are not a byte-pair vocabulary: ",
+                 [&](const std::string& vocab) {
+                   return byte_pairs_of(parse_json(vocab), merge_lines(merges),
+                                        all_added(beside, json::object()));
+                 });
 }
 
 void write_byte_pairs(const BytePairVocabulary& vocabulary, const fs::path& folder) {

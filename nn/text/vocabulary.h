@@ -149,6 +149,11 @@ std::unique_ptr<Vocabulary> load_vocabulary(const nlohmann::json& saved);
 void write_tokenizer(const Vocabulary& vocabulary, const std::filesystem::path& folder,
                      int context);
 
+/// A tokenizer is intact, and of a kind that plangrad does not encode alike.
+struct OtherTokenizer : Error {
+  using Error::Error;
+};
+
 /// Reads a vocabulary from a folder: from tokenizer.json or, without one, from vocab.json with
 /// merges.txt.
 /// throws: Error if it has neither, or if read_tokenizer_json() throws
@@ -157,11 +162,11 @@ std::unique_ptr<Vocabulary> read_tokenizer(const std::filesystem::path& folder);
 /// Reads a tokenizer.json: byte pairs in GPT-2's spelling, split into words by GPT-2's pattern, or
 /// one token for each character. Byte pairs have its added tokens, and those of a
 /// tokenizer_config.json or an added_tokens.json in the same folder. Tokens that have a role there
-/// or in special_tokens_map.json, such as pad_token, are appended if they are missing; and so is
-/// <|endoftext|> if the tokenizer's class is GPT-2's, or if the folder has a config.json and no
-/// class is named.
-/// throws: Error if the file is damaged, or describes a tokenizer of another kind; it names what
-///         differs
+/// or in special_tokens_map.json, such as pad_token, are added tokens, too, with the next ids if
+/// they are missing; and so is <|endoftext|> if the tokenizer's class is GPT-2's, or if the folder
+/// has a GPT-2's config.json and no class is named.
+/// throws: OtherTokenizer if the file, or the class that is named beside it, describes another
+///         kind; it names what differs. Error if a file is damaged
 std::unique_ptr<Vocabulary> read_tokenizer_json(const std::filesystem::path& file);
 
 struct SampleSettings {
