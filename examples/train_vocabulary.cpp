@@ -6,6 +6,7 @@
 #include "examples/programs/program.h"
 #include "examples/programs/train_byte_pair.h"
 #include "nn/checkpoint/file.h"
+#include "nn/data/text_data.h"
 
 namespace {
 
@@ -15,6 +16,7 @@ void train_vocabulary(const std::string& data, int size, const std::string& out,
   using namespace plangrad::nn;
   const auto [text, vocabulary] = usage([&] {
     std::string all = read_file(data, most::data);
+    check_text(data, all, "");
     BytePairVocabulary learned = train_byte_pairs(all, size);
     return std::pair(std::move(all), std::move(learned));
   });

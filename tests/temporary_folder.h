@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "autograd/error.h"
@@ -20,6 +21,11 @@ struct TemporaryFolder {
   ~TemporaryFolder() {
     std::error_code ignored;
     std::filesystem::remove_all(path, ignored);
+  }
+  /// Writes a file there, and returns its path.
+  std::filesystem::path file(const std::string& name, const std::string& bytes) const {
+    std::ofstream(path / name, std::ios::binary) << bytes;
+    return path / name;
   }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;

@@ -95,51 +95,80 @@ Batch TokenData::evaluation_batch(std::int64_t first, std::int64_t last,
 
 namespace {
 
-std::uint32_t word_at(std::string_view bytes, std::size_t at) {
-  std::uint32_t word = 0;
-  std::memcpy(&word, bytes.data() + 4 * at, 4);
-  return word;
+/// The value at a place, which counts values, not bytes.
+template <class Value = std::uint32_t>
+Value word_at(std::string_view bytes, std::size_t at) {
+  Value value{};
+  std::memcpy(&value, bytes.data() + sizeof(Value) * at, sizeof(Value));
+  return value;
+}
+
+bool begins_as_utf16(std::string_view bytes) {
+  return bytes.starts_with("\xff\xfe") || bytes.starts_with("\xfe\xff");
 }
 
 /// Files of llm.c begin with a number for their kind, a date: that of files of token ids.
 constexpr std::uint32_t llmc_ids = 20240520;
 
 /// Whether the bytes are token ids of this width: their high parts take few values, as vocabularies
-/// have up to 2^18 tokens, and their low parts more than ids of 2 bytes that alternate with others.
+/// have up to 2^18 tokens, and are 0 more often than tags of 2 bytes that alternate with words.
 bool are_ids_of(std::size_t width, std::string_view bytes) {
   std::set<std::string_view> low, high;
+  std::size_t zeros = 0;
   for (std::size_t at = 0; at + width <= bytes.size(); at += width) {
     low.insert(bytes.substr(at, 2));
-    high.insert(bytes.substr(at + 2, width - 2));
+    const std::string_view part = *high.insert(bytes.substr(at + 2, width - 2)).first;
+    zeros += part.find_first_not_of('\0') == part.npos;
   }
-  return low.size() > 64 && high.size() <= 4;
+  return low.size() > 64 && high.size() <= 4 && 10 * zeros > 6 * (bytes.size() / width);
 }
 
-/// Whether nearly all values are of ordinary size. Of floats made of ids, a fourth are, at most.
+/// The id of 2 bytes that occurs most often, as padding does.
+std::uint16_t commonest_id(std::string_view bytes) {
+  std::vector<int> count(1 << 16);
+  for (std::size_t at = 0; at < bytes.size() / 2; ++at) ++count[word_at<std::uint16_t>(bytes, at)];
+  return static_cast<std::uint16_t>(std::ranges::max_element(count) - count.begin());
+}
+
+/// Whether nearly all values are of ordinary size, of those that do not end with this id. Of floats
+/// made of ids, a fourth are; or, if all ids are alike, their sign is one, and their halves alike.
 template <class Float>
-bool are_floats(std::string_view bytes) {
-  if (bytes.size() < 256) return false;
-  std::vector<Float> values(bytes.size() / sizeof(Float));
-  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(Float));
-  const auto ordinary = [](Float x) { return std::abs(x) > 1e-9f && std::abs(x) < 1e9f; };
-  return 10 * std::ranges::count_if(values, ordinary) > 9 * std::ssize(values);
+bool are_floats(std::string_view bytes, std::uint16_t commonest) {
+  double tested = 0, ordinary = 0, negative = 0;
+  std::set<char> low, high;
+  for (std::size_t at = 0; (at + 1) * sizeof(Float) <= bytes.size(); ++at) {
+    const std::string_view now = bytes.substr(at * sizeof(Float), sizeof(Float));
+    if (word_at<std::uint16_t>(now, sizeof(Float) / 2 - 1) == commonest) continue;
+    const Float value = word_at<Float>(now, 0);
+    ++tested;
+    ordinary += std::abs(value) > 1e-9f && std::abs(value) < 1e9f;
+    negative += value < 0;
+    low.insert(now[1]);
+    high.insert(now.back());
+  }
+  const bool both_signs = negative > 0.1 * tested && negative < 0.9 * tested;
+  const bool unlike = low.size() > 4 * high.size() || high.size() > 4 * low.size();
+  return tested >= 32 && ordinary > 0.9 * tested && (both_signs || unlike);
 }
 
-/// Says what bytes are of which the first and the second of two differ from those of token ids. Ids
-/// are numbered by frequency, or at random: their high bytes vary less than the low ones, or all
-/// values are alike; and they lie apart from the middle of each half, where floats are.
-std::string kind_of_pairs(std::string_view bytes) {
-  double count[2][256] = {}, alike[2] = {}, apart = 0, ordinary = 0, negative = 0, most = 0;
+/// Says what bytes are of which the first and the second of two differ from those of token ids;
+/// looks at all but the commonest id. Ids are numbered by frequency, or at random: their high bytes
+/// vary less than the low ones, or all values are alike; and they lie apart from the middle of each
+/// half, where floats are.
+std::string kind_of_pairs(std::string_view bytes, std::uint16_t commonest) {
+  double count[2][256] = {}, alike[2] = {}, pairs = 0, apart = 0, ordinary = 0, negative = 0;
   int common = 0;  // bytes of which both places have more than 1%: of ids, few
-  const double pairs = static_cast<double>(bytes.size()) / 2;
-  for (std::size_t at = 0; at < bytes.size(); ++at)
-    ++count[at % 2][static_cast<unsigned char>(bytes[at])];
+  for (std::size_t at = 0; at < bytes.size() / 2; ++at) {
+    const auto id = word_at<std::uint16_t>(bytes, at);
+    if (id == commonest) continue;
+    ++pairs;
+    ++count[0][id & 0xff];
+    ++count[1][id >> 8];
+  }
   for (int byte = 0; byte < 256; ++byte) {
     for (const int place : {0, 1}) alike[place] += count[place][byte] * count[place][byte];
     apart += std::abs(count[0][byte] - count[1][byte]);
-    const double both = std::min(count[0][byte], count[1][byte]);
-    most = std::max(most, both);
-    common += both > 0.01 * pairs;
+    common += std::min(count[0][byte], count[1][byte]) > 0.01 * pairs;
     if (byte > 0x7f) negative += count[1][byte];
     const int exponent = byte & 0x7f;
     if (exponent >= 0x10 && exponent < 0x48) ordinary += count[1][byte];
@@ -148,8 +177,7 @@ std::string kind_of_pairs(std::string_view bytes) {
     return "looks like big-endian token ids: swap their bytes";
   if (pairs >= 128 && ordinary > 0.9 * pairs && std::abs(negative / pairs - 0.5) < 0.15)
     return "looks like values of float16";
-  // Padding with 0 is the same byte in both places: compare them without the commonest byte.
-  if (pairs >= 2048 && common > 3 && apart < 0.2 * (pairs - most))
+  if (pairs >= 2048 && common > 3 && apart < 0.2 * pairs)
     return "looks like values of 1 byte: write token ids as uint16";
   return "";
 }
@@ -171,16 +199,17 @@ std::string other_than_tokens(std::string_view bytes) {
   if (start.size() >= 64 && valid_utf8_prefix(start) + 4 > start.size() &&
       std::ranges::none_of(start, [](char c) { return c >= 0 && c < '\t'; }))
     return "is text: give it a name that does not end in .bin";
-  if ((start.starts_with("\xff\xfe") || start.starts_with("\xfe\xff")) && start.size() >= 64 &&
+  if (begins_as_utf16(start) && start.size() >= 64 &&
       4 * std::ranges::count(start, '\0') > std::ssize(start))  // of two bytes, most have a zero
     return "is text of UTF-16: convert it to UTF-8, under a name without .bin";
   if (bytes.size() >= 128 && bytes.substr(2) == bytes.substr(0, bytes.size() - 2))
     return "holds the same id everywhere, from which nothing can be learnt: write it anew";
+  const std::uint16_t commonest = commonest_id(start);
   if (are_ids_of(3, start)) return "looks like token ids of 3 bytes: write them as uint16";
   if (are_ids_of(4, start)) return "looks like token ids of 4 or 8 bytes: write them as uint16";
-  if (are_floats<float>(start)) return "looks like values of float32 or bfloat16";
-  if (are_floats<double>(start)) return "looks like values of float64";
-  return kind_of_pairs(start);
+  if (are_floats<float>(start, commonest)) return "looks like values of float32 or bfloat16";
+  if (are_floats<double>(start, commonest)) return "looks like values of float64";
+  return kind_of_pairs(start, commonest);
 }
 
 /// The token ids of a .bin file, 2 bytes each: what follows a header of llm.c, or all.
@@ -199,7 +228,9 @@ std::string_view ids_in(const std::filesystem::path& path, std::string_view byte
   }
   const std::string other = other_than_tokens(bytes);
   PG_CHECK(other.empty(), path.string(), ' ', other,
-           "; a .bin file holds token ids as uint16, as nanoGPT or llm.c write them");
+           "; a .bin file holds token ids as uint16, as nanoGPT or llm.c write them",
+           other.starts_with("looks ") ? ". If it does, begin it with llm.c's header, which says so"
+                                       : "");
   PG_CHECK(bytes.size() % 2 == 0, path.string(), " has an odd number of bytes, ", bytes.size(),
            ": expected token ids of 2 bytes each, so the file is cut short or of another kind");
   return bytes;
@@ -225,13 +256,22 @@ TokenData data_of(const std::string& name, const std::filesystem::path& path,
   return data;
 }
 
-void check_utf8(const std::filesystem::path& path, std::string_view text) {
-  std::size_t valid = valid_utf8_prefix(text);
-  PG_CHECK(valid == text.size(), path.string(), " is not valid UTF-8 at byte ", valid,
-           ": convert it to UTF-8, or use the vocabulary \"bytes\"");
-}
-
 }  // namespace
+
+void check_text(const std::filesystem::path& path, std::string_view bytes,
+                const std::string& vocabulary) {
+  const bool has_zero = bytes.substr(0, 1 << 16).find('\0') != bytes.npos;
+  const std::string_view mark = bytes.substr(0, 32);  // its last character may be cut
+  const bool is_utf8 = valid_utf8_prefix(mark) + 4 > mark.size();
+  std::string kind = has_zero || !is_utf8 ? foreign_kind(bytes) : "";
+  if (kind.empty() && begins_as_utf16(bytes)) kind = "is text of UTF-16: convert it to UTF-8";
+  constexpr const char* cure = ": convert it to UTF-8, or use the vocabulary \"bytes\"";
+  if (kind.empty() && has_zero && vocabulary != "bytes")
+    kind = text("has bytes of value 0; if they are token ids of 2 bytes, name it .bin", cure);
+  PG_CHECK(kind.empty(), path.string(), ' ', kind);
+  const std::size_t valid = vocabulary == "chars" ? valid_utf8_prefix(bytes) : bytes.size();
+  PG_CHECK(valid == bytes.size(), path.string(), " is not valid UTF-8 at byte ", valid, cure);
+}
 
 TextData load_text_data(const std::filesystem::path& data, const std::filesystem::path& validation,
                         const std::string& vocabulary) {
@@ -243,15 +283,15 @@ TextData load_text_data(const std::filesystem::path& data, const std::filesystem
 
   const std::string bytes = read_file(data, most::data);
   const std::string validation_bytes = split ? "" : read_file(validation, most::data);
-  if (vocabulary == "chars") {
-    check_utf8(data, bytes);
-    check_utf8(validation, validation_bytes);
+  if (!tokens) {
+    check_text(data, bytes, vocabulary);
+    check_text(validation, validation_bytes, vocabulary);
   }
   std::shared_ptr<const Vocabulary> made;
   try {
     if (!tokens || !vocabulary.empty()) made = make_vocabulary(vocabulary, bytes, validation_bytes);
-  } catch (const Error& error) {
-    if (tokens || !std::filesystem::exists(vocabulary)) throw;
+  } catch (const OtherTokenizer& error) {
+    if (tokens) throw;
     throw Error(text(error.what(), ". Instead of a text, train on its ids, which Hugging Face's ",
                      "tokenizer makes: a .bin file of uint16"));
   }

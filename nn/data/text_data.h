@@ -72,13 +72,19 @@ struct TextData {
   TokenData training, validation;
 };
 
+/// Checks a file that is read as text. Binary files are known by how they begin, and by bytes of
+/// value 0 near their beginning; "bytes" takes such bytes, and "chars" needs valid UTF-8.
+/// throws: Error if the file holds no text; it says what, and the remedy
+void check_text(const std::filesystem::path& path, std::string_view bytes,
+                const std::string& vocabulary);
+
 /// Reads `data` and `validation`; if `validation` is empty, the last tenth of `data` validates.
 /// Files whose names end in .bin hold token ids: little-endian uint16 without a header, as nanoGPT
 /// writes them, or behind the 1,024 bytes of llm.c's. All others are text. `vocabulary` is that of
 /// make_vocabulary(); for .bin files, it is "" (as many tokens as the largest id needs), "bytes" or
 /// a vocab.json.
-/// throws: Error if a file is missing, empty or broken, holds what is no token ids, or does not fit
-///         the vocabulary
+/// throws: Error if a file is missing, empty or broken, holds no text or no token ids, or does not
+///         fit the vocabulary
 TextData load_text_data(const std::filesystem::path& data, const std::filesystem::path& validation,
                         const std::string& vocabulary);
 

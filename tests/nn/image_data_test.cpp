@@ -39,10 +39,6 @@ std::string label_file(int count) {
 }
 
 struct TemporaryFolder : plangrad::tests::TemporaryFolder {
-  fs::path file(const std::string& name, const std::string& bytes) const {
-    write_file(path / name, bytes);
-    return path / name;
-  }
   fs::path packed(const std::string& name, const std::string& bytes) const {
     gzFile file = gzopen((path / name).c_str(), "wb");
     gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size()));
@@ -63,9 +59,7 @@ TEST_CASE("image data: IDX files are read, plain and packed") {
   TemporaryFolder folder;
   for (auto path : {folder.file("a", image_file(4)), folder.packed("a.gz", image_file(4))}) {
     IdxImages images = read_idx_images(path);
-    CHECK(images.count == 4);
-    CHECK(images.height == 2);
-    CHECK(images.width == 3);
+    CHECK(std::tuple(images.count, images.height, images.width) == std::tuple(4, 2, 3));
     CHECK(images.pixels.size() == 24);
     CHECK(images.pixels[23] == 3);
   }

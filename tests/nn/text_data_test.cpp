@@ -13,16 +13,10 @@
 #include "tests/temporary_folder.h"
 
 using namespace plangrad::nn;
+using plangrad::tests::TemporaryFolder;
 namespace fs = std::filesystem;
 
 namespace {
-
-struct TemporaryFolder : plangrad::tests::TemporaryFolder {
-  fs::path file(const std::string& name, const std::string& bytes) const {
-    write_file(path / name, bytes);
-    return path / name;
-  }
-};
 
 /// Tokens 0, 1, 2, ..., so that a window shows where it lies.
 TokenData counting(int count, int vocabulary_size) {
@@ -134,6 +128,8 @@ std::string word(std::uint32_t number) {
   return {reinterpret_cast<const char*>(&number), sizeof number};
 }
 
+std::string half(std::uint32_t number) { return word(number).substr(0, 2); }
+
 /// A file of llm.c: 256 words, of which the first three say what follows, and ids of 2 bytes.
 std::string llmc_file(std::uint32_t kind, std::uint32_t count, const std::string& ids,
                       std::uint32_t version = 1) {
@@ -192,16 +188,17 @@ TEST_CASE("text data: .bin files of other kinds are refused where it can be told
     const float value = 0.02f * std::sin(static_cast<float>(i));
     floats += word(std::bit_cast<std::uint32_t>(value));
     doubles.append(std::bit_cast<std::array<char, 8>>(value / 3.0).data(), 8);
-    halves += word(0x2000 + id % 0x800 + (i % 2 << 15)).substr(0, 2);
+    halves += half(0x2000 + id % 0x800 + (i % 2 << 15));
     brains += floats.substr(floats.size() - 2);
     bytes += static_cast<char>(i * i / 7 % 61 * (i % 3));
     utf16 += {static_cast<char>('a' + id % 26), '\0'};
-    ids += word(id).substr(0, 2);
+    ids += half(id);
   }
   refused(three, "looks like token ids of 3 bytes");
   refused(swapped, "looks like big-endian token ids");
   refused(letters, "looks like big-endian token ids");
-  refused(floats, "looks like values of float32");
+  refused(floats, "looks like values of float32 or bfloat16; a .bin file holds token ids");
+  refused(floats, "If it does, begin it with llm.c's header");
   refused(doubles, "looks like values of float64");
   refused(halves, "looks like values of float16");
   refused(brains, "or bfloat16");
@@ -222,22 +219,45 @@ TEST_CASE("text data: .bin files of other kinds are refused where it can be told
                                     {"MMIDIDX", "an index of Megatron"},
                                     {"lmgg", "a GGML file of llama.cpp"},
                                     {"LITPKDS", "a PackedDataset of Lit-GPT"}})
-    refused(start + ids, what);
+    for (const char* name : {"a.bin", "a.txt"})
+      CHECK_THROWS_WITH(load_text_data(folder.file(name, start + ids), "", "bytes"),
+                        Contains(what));
   // Ids that begin as a pickle or gzip might, and such as use all values alike, are read.
-  // So are padded ids, and ids of few symbols.
-  std::string evenly, padded, bits, symbols, raw;
+  // So are padded ids, ids of few symbols, words with tags, and ids like floats of one sign.
+  std::string evenly, padded, bits, symbols, raw, few[3], tagged, codes;
   for (std::uint32_t i = 0; i < 30'000; ++i) {
     const std::uint32_t random = i * 2'654'435'761u >> 16, rare = random % 100 < 93 ? 0 : 1;
-    evenly += word(i * 40'503 % 65'536).substr(0, 2);
-    padded += word(rare * (1 + random / 100 % 299)).substr(0, 2);
-    bits += word(rare).substr(0, 2);
-    symbols += word(random * random / 7 % 65).substr(0, 2);
-    raw += word(random % 256).substr(0, 2);
+    evenly += half(i * 40'503 % 65'536);
+    padded += half(rare * (1 + random / 100 % 299));
+    bits += half(rare);
+    symbols += half(random * random / 7 % 65);
+    raw += half(random % 256);
+    for (const int part : {0, 1, 2})
+      few[part] += half(i % (256u << part) < 60 ? random % 50'257 : 50'256);
+    tagged += half(random * random / 65'536) + half(random % 4);
+    codes += half(16'384 + random % 2'048);
   }
-  for (const std::string& good : {ids, "\x80\2" + ids, "\x1f\x8b" + ids, "\xff\xfe" + ids, evenly,
-                                  padded, bits, symbols, raw})
+  for (const std::string& good :
+       {ids, "\x80\2" + ids, "\x1f\x8b" + ids, "\xff\xfe" + ids, evenly, padded, bits, symbols, raw,
+        few[0], few[1], few[2], tagged, codes})
     CHECK(load_text_data(folder.file("ids.bin", good), "", "").training.size() >= 27'000);
   CHECK(load_text_data(folder.file("small.bin", small), "", "").training.size() == 900);
+}
+
+TEST_CASE("text data: what is no text is refused; text may begin as a binary file does") {
+  TemporaryFolder folder;
+  const std::string zeros("a\0b\0", 4);
+  const fs::path good = folder.file("good.txt", "good");
+  for (const auto& [bytes, why] :
+       {std::pair("\x1f\x8b\x08" + zeros, "is packed by gzip"),
+        {"\xff\xfe\x2d\x4e", "is text of UTF-16: convert it to UTF-8"},
+        {zeros, "has bytes of value 0; if they are token ids of 2 bytes, name it .bin"}}) {
+    const fs::path bad = folder.file("bad.txt", bytes);
+    for (const fs::path& data : {good, bad})
+      CHECK_THROWS_WITH(load_text_data(data, bad, "chars"), Contains(text("bad.txt ", why)));
+  }
+  for (const std::string& any : {zeros, std::string("PAR1 "), std::string("<html>\xe9")})
+    CHECK(load_text_data(folder.file("a.txt", any), good, "bytes").training.size() > 0);
 }
 
 TEST_CASE("text data: ids take two bytes where the vocabulary allows") {
@@ -282,11 +302,15 @@ TEST_CASE("text data: files that can't be used are named") {
   auto good = folder.file("good.txt", "good");
   CHECK_THROWS_WITH(load_text_data(good, folder.file("bad.txt", "ab\xff"), "chars"),
                     Contains("bad.txt is not valid UTF-8 at byte 2"));
-  const std::string broken = folder.file("tokenizer.json", "{");
-  CHECK_THROWS_WITH(load_text_data(good, "", broken),
-                    Contains("not of its kind's form. Instead of a text, train on its ids"));
-  CHECK_THROWS_WITH(load_text_data(folder.file("ids.bin", "abcd"), "", broken),
-                    EndsWith("it is no JSON, or not of its kind's form"));
+  const auto of = [&](const std::string& tokenizer, const fs::path& data) {
+    return [&, path = folder.file("tokenizer.json", tokenizer)] { load_text_data(data, "", path); };
+  };
+  const std::string other = R"({"model": {"type": "Unigram"}})", known = "knows BPE and WordLevel";
+  CHECK_THROWS_WITH(of(other, good)(), Contains(known + ". Instead of a text, train on its ids"));
+  CHECK_THROWS_WITH(of(other, folder.file("ids.bin", "abcd"))(), EndsWith(known));
+  CHECK_THROWS_WITH(of("{", good)(), EndsWith("it is no JSON, or not of its kind's form"));
+  CHECK_THROWS_WITH(of("<html>", good)(), EndsWith("where the site asks for it"));
+  CHECK_THROWS_WITH(of("", good)(), EndsWith("is empty: give a file with content"));
   CHECK(load_text_data(folder.file("bad.txt", "ab\xff"), "", "bytes").training.size() == 2);
 }
 
