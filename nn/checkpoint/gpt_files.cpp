@@ -226,6 +226,10 @@ std::string other_weights(const fs::path& folder) {
   std::error_code no_folder;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, no_folder))
     names.insert(entry.path().filename().string());
+  if (const auto name = names.lower_bound("manifest");
+      name != names.end() && name->starts_with("manifest"))
+    return *name + ", of a run's checkpoint: name the run's folder huggingface/, or write such a " +
+           "folder by \"checkpoint export RUN FOLDER\"";
   if (const char* name = "adapter_model.safetensors"; names.contains(name))
     return text(name, ", which changes another model (LoRA): merge it into that one with ",
                 "merge_and_unload() of the package peft");

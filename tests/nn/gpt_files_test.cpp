@@ -10,6 +10,7 @@
 #include "nn/checkpoint/file.h"
 #include "nn/checkpoint/safetensors.h"
 #include "tests/catch.h"
+#include "tests/error_of.h"
 #include "tests/guarded_device.h"
 #include "tests/references.h"
 #include "tests/temporary_folder.h"
@@ -136,80 +137,60 @@ std::size_t count_wrong(const Network& network, const Folder& folder) {
   return wrong;
 }
 
+/// Checks that layers [first, last) get the folder's weights.
+void check_loads(const Folder& folder, DType dtype = DType::f32, int first = 0, int last = 0) {
+  Network network(folder.path, dtype, first, last);
+  load_gpt_weights(folder.path, network.stage.parameters(), network.weights);
+  CHECK(count_wrong(network, folder) == 0);
+}
+
 /// The message with which loading the folder is refused, on one line.
 std::string refusal(const Folder& folder) {
-  try {
-    Network network(folder.path);
-    load_gpt_weights(folder.path, network.stage.parameters(), network.weights);
-  } catch (const Error& error) {
-    std::string message = error.what();
-    CHECK(message.find(folder.path.string()) != std::string::npos);
-    CHECK(message.find('\n') == std::string::npos);
-    return message;
-  }
-  return "nothing was refused";
+  const std::string message = plangrad::tests::error_of([&] { check_loads(folder); });
+  CHECK_THAT(message, Contains(folder.path.string()) && !Contains("\n"));
+  return message;
 }
 
 }  // namespace
 
 TEST_CASE("a Hugging Face folder of any float type fills a network or its stages") {
   Folder folder;
-  for (std::string dtype : {"F32", "F16", "BF16"}) {
+  for (std::string dtype : {"F32", "F16", "BF16"})
     for (std::string prefix : {"", "transformer."}) {
       folder.write(dtype, prefix);
-      for (DType type : {DType::f32, DType::bf16, DType::f64}) {
-        for (auto [first, last] : {std::pair(0, 4), std::pair(0, 2), std::pair(2, 4)}) {
-          Network network(folder.path, type, first, last);
-          load_gpt_weights(folder.path, network.stage.parameters(), network.weights);
-          CHECK(count_wrong(network, folder) == 0);
-        }
-      }
+      for (DType type : {DType::f32, DType::bf16, DType::f64})
+        for (auto [first, last] : {std::pair(0, 4), std::pair(0, 2), std::pair(2, 4)})
+          check_loads(folder, type, first, last);
     }
-  }
 }
 
 TEST_CASE("the config becomes ours") {
   Folder folder;
   folder.write();
-  GptConfig config = read_gpt_config(folder.path);
-  CHECK(config.layers == 2);
-  CHECK(config.heads == 2);
-  CHECK(config.width == 4);
-  CHECK(config.context == 3);
-  CHECK(config.vocabulary == 5);
-  CHECK(config.dropout == 0);
-  CHECK(config.tied);
+  const auto check = [&](const GptConfig& config) {
+    CHECK(to_json(read_gpt_config(folder.path)) == to_json(config));
+  };
+  check({2, 2, 4, 3, 5, 0, true});
   folder.config.erase("n_positions");
   folder.config["n_ctx"] = 7;
   folder.config["n_inner"] = 16;
   folder.config["tie_word_embeddings"] = false;
   folder.write();
-  CHECK(read_gpt_config(folder.path).context == 7);
-  CHECK_FALSE(read_gpt_config(folder.path).tied);
-  for (const auto& [ours, other] :
-       std::map<std::string, std::string>{{"n_layer", "num_hidden_layers"},
-                                          {"n_head", "num_attention_heads"},
-                                          {"n_embd", "hidden_size"},
-                                          {"n_ctx", "max_position_embeddings"}}) {
+  check({2, 2, 4, 7, 5, 0, false});
+  for (const auto& [ours, other] : {std::pair("n_layer", "num_hidden_layers"),
+                                    {"n_head", "num_attention_heads"},
+                                    {"n_embd", "hidden_size"},
+                                    {"n_ctx", "max_position_embeddings"}}) {
     folder.config[other] = folder.config[ours];
     folder.config.erase(ours);
   }
   folder.write();
-  config = read_gpt_config(folder.path);
-  CHECK(config.layers == 2);
-  CHECK(config.heads == 2);
-  CHECK(config.width == 4);
-  CHECK(config.context == 7);
+  check({2, 2, 4, 7, 5, 0, false});
 
   folder.config = {{"model_type", "gpt2"}};  // all else as Hugging Face's GPT2Config has it
   folder.write();
   fs::resize_file(folder.path / "model.safetensors", 1 << 30);
-  config = read_gpt_config(folder.path);
-  CHECK(config.layers == 12);
-  CHECK(config.heads == 12);
-  CHECK(config.width == 768);
-  CHECK(config.context == 1024);
-  CHECK(config.vocabulary == 50257);
+  check({12, 12, 768, 1024, 50257, 0, true});
 }
 
 TEST_CASE("causal masks are skipped, a tied head may be in the file, an untied one must be") {
@@ -218,9 +199,7 @@ TEST_CASE("causal masks are skipped, a tied head may be in the file, an untied o
   folder.tensors["h.1.attn.masked_bias"] = Values("mask", {});
   folder.tensors["lm_head.weight"] = folder.tensors["wte.weight"];
   folder.write("F32", "transformer.");
-  Network tied(folder.path);
-  load_gpt_weights(folder.path, tied.stage.parameters(), tied.weights);
-  CHECK(count_wrong(tied, folder) == 0);
+  check_loads(folder);
 
   folder.tensors["lm_head.weight"].numbers[3] += 1;
   folder.write("F32", "transformer.");
@@ -228,9 +207,7 @@ TEST_CASE("causal masks are skipped, a tied head may be in the file, an untied o
 
   folder.config["tie_word_embeddings"] = false;
   folder.write("F32", "transformer.");
-  Network untied(folder.path);
-  load_gpt_weights(folder.path, untied.stage.parameters(), untied.weights);
-  CHECK(count_wrong(untied, folder) == 0);
+  check_loads(folder);
   folder.tensors.erase("lm_head.weight");
   folder.write();
   CHECK_THAT(refusal(folder), Contains("has no tensor lm_head.weight (5,4)"));
@@ -273,31 +250,30 @@ TEST_CASE("a config that the network does not compute is refused by name") {
 }
 
 TEST_CASE("a model file that is not the config's is refused") {
-  auto after = [](auto change) {
+  auto check = [](auto change, const std::string& part) {
     Folder folder;
     change(folder);
     folder.write();
-    return refusal(folder);
+    CHECK_THAT(refusal(folder), Contains(part));
   };
-  CHECK_THAT(after([](Folder& f) { f.tensors.erase("h.1.mlp.c_fc.weight"); }),
-             Contains("has no tensor h.1.mlp.c_fc.weight (4,16)"));
-  CHECK_THAT(after([](Folder& f) {
-               f.tensors["h.1.mlp.c_fc.weight"].shape = {16, 4};
-             }),
-             Contains("h.1.mlp.c_fc.weight is (16,4), config.json asks for (4,16)"));
-  CHECK_THAT(
-      after([](Folder& f) { f.config["n_layer"] = 1; }),
-      Contains("has a tensor \"h.1.attn.c_attn.bias\" (12), which the network of config.json"));
-  CHECK_THAT(after([](Folder& f) { f.config["vocab_size"] = 6; }),
-             Contains("wte.weight is (5,4), config.json asks for (6,4)"));
-  CHECK_THAT(after([](Folder& f) { f.tensors["transformer.ln_f.bias"] = Values("x", {4}); }),
-             Contains("has \"ln_f.bias\" twice, with and without a prefix"));
+  check([](Folder& f) { f.tensors.erase("h.1.mlp.c_fc.weight"); },
+        "has no tensor h.1.mlp.c_fc.weight (4,16)");
+  check(
+      [](Folder& f) {
+        f.tensors["h.1.mlp.c_fc.weight"] = Values("x", {16, 4});
+      },
+      "h.1.mlp.c_fc.weight is (16,4), config.json asks for (4,16)");
+  check([](Folder& f) { f.config["n_layer"] = 1; },
+        "has a tensor \"h.1.attn.c_attn.bias\" (12), which the network of config.json");
+  check([](Folder& f) { f.config["vocab_size"] = 6; },
+        "wte.weight is (5,4), config.json asks for (6,4)");
+  check([](Folder& f) { f.tensors["transformer.ln_f.bias"] = Values("x", {4}); },
+        "has \"ln_f.bias\" twice, with and without a prefix");
   for (const auto& [name, cure] :
        {std::pair("base_model.model.transformer.h.0.attn.c_attn.lora_A.default.weight", "unload()"),
         {"score.weight", "save the GPT2LMHeadModel without it"},
         {"v_head.summary.weight", "save the GPT2LMHeadModel without it"}})
-    CHECK_THAT(after([name = name](Folder& f) { f.tensors[name] = Values("x", {4}); }),
-               Contains(cure));
+    check([name = name](Folder& f) { f.tensors[name] = Values("x", {4}); }, cure);
 
   Folder folder;
   folder.write("I32");
@@ -322,34 +298,25 @@ TEST_CASE("a model file that is not the config's is refused") {
 
 TEST_CASE("weights in parts are read by their index") {
   Folder folder;
-  folder.write();
   const fs::path whole = folder.path / "model.safetensors";
-  const std::string first = "model-00001-of-00002.safetensors";
-  const std::string second = "model-00002-of-00002.safetensors";
+  const std::map<std::string, Values> all = folder.tensors;
   json names = json::object();
-  {
-    const SafetensorsFile file(whole.string());
-    std::vector<SafetensorsSource> halves[2];
-    std::vector<std::vector<std::byte>> bytes;
-    for (const SafetensorsEntry& entry : file.entries()) bytes.push_back(entry.bytes());
-    for (std::size_t i = 0; i < bytes.size(); ++i) {
-      const SafetensorsEntry& entry = file.entries()[i];
-      halves[i % 2].push_back({entry.name, entry.dtype, entry.shape,
-                               [&bytes, i] { return std::span<const std::byte>(bytes[i]); }});
-      names[entry.name] = i % 2 == 0 ? first : second;
-    }
-    write_safetensors((folder.path / first).string(), {}, halves[0]);
-    write_safetensors((folder.path / second).string(), {}, halves[1]);
+  for (const auto& [part, of_block] : {std::pair("model-00001-of-00002.safetensors", true),
+                                       {"model-00002-of-00002.safetensors", false}}) {
+    std::erase_if(folder.tensors, [of = of_block](const auto& tensor) {
+      return tensor.first.starts_with("h.0") != of;
+    });
+    for (const auto& [name, values] : folder.tensors) names[name] = part;
+    folder.write();
+    fs::rename(whole, folder.path / part);
+    folder.tensors = all;
   }
-  fs::remove(whole);
   CHECK_THAT(refusal(folder), Contains("has no model.safetensors, but model-0000"));
   auto write_index = [&](const json& map) {
     write_file(folder.path / "model.safetensors.index.json", json{{"weight_map", map}}.dump());
   };
   write_index(names);
-  Network network(folder.path);
-  load_gpt_weights(folder.path, network.stage.parameters(), network.weights);
-  CHECK(count_wrong(network, folder) == 0);
+  check_loads(folder);
   write_file(folder.path / "model.safetensors.index.json", "[]");
   CHECK_THAT(refusal(folder), Contains("it is not the JSON object of an index"));
   names["wte.weight"] = "../other.safetensors";
@@ -372,6 +339,7 @@ TEST_CASE("weights of other kinds are named, with what to do") {
   fs::remove(whole);
   const std::pair<const char*, const char*> others[] = {
       {"model.fp16.safetensors", "rename it"},
+      {"manifest.json", "of a run's checkpoint: name the run's folder huggingface/"},
       {"model.gguf", "use the model that it was converted from"},
       {"model.onnx", "use the model that it was converted from"},
       {"weights.npz", "use the model that it was converted from"},
@@ -380,17 +348,13 @@ TEST_CASE("weights of other kinds are named, with what to do") {
       {"adapter_model.safetensors", "merge_and_unload"}};
   for (const auto& [name, remedy] : others) {
     write_file(folder.path / name, "PK");
-    CHECK_THAT(refusal(folder),
-               Contains(std::string("has no model.safetensors, but ") + name) && Contains(remedy));
-    fs::rename(folder.path / "config.json", folder.path / "config");
-    CHECK_THAT(refusal(folder),
-               Contains(std::string("has no config.json, but ") + name) && Contains(remedy));
-    fs::rename(folder.path / "config", folder.path / "config.json");
+    CHECK_THAT(other_weights(folder.path), StartsWith(name) && Contains(remedy));
     fs::remove(folder.path / name);
   }
-  for (const char* name : {"d.pt", "b.bin", "a.json", "c.bin"})
-    write_file(folder.path / name, "PK");
-  CHECK(other_weights(folder.path).starts_with("b.bin: "));
+  for (const char* name : {"d.pt", "b.bin", "c.bin"}) write_file(folder.path / name, "PK");
+  CHECK_THAT(refusal(folder), Contains("has no model.safetensors, but b.bin: load it in Python"));
+  fs::remove(folder.path / "config.json");
+  CHECK_THAT(refusal(folder), Contains("has no config.json, but b.bin: load it in Python"));
   write_file(folder.path / "config.json", "<html>");
   CHECK_THAT(refusal(folder), Contains("is a web page"));
 }
@@ -405,18 +369,14 @@ TEST_CASE("names and settings that other tools write are read") {
     folder.config["tie_word_embeddings"] = nullptr;
     folder.config["scale_attn_weights"] = nullptr;
     folder.write("F32", prefix);
-    Network network(folder.path);
-    load_gpt_weights(folder.path, network.stage.parameters(), network.weights);
-    CHECK(count_wrong(network, folder) == 0);
+    check_loads(folder);
   }
   // A tied model may have its table under the head's name alone.
   folder.tensors["lm_head.weight"] = folder.tensors["wte.weight"];
   const auto table = folder.tensors.extract("wte.weight");
   folder.write();
   folder.tensors["wte.weight"] = table.mapped();
-  Network tied(folder.path);
-  load_gpt_weights(folder.path, tied.stage.parameters(), tied.weights);
-  CHECK(count_wrong(tied, folder) == 0);
+  check_loads(folder);
   folder.tensors.erase("lm_head.weight");
   folder.tensors["h.0.attn.c_attn.weight"].shape = {12, 4};
   folder.write();
