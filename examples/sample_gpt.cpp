@@ -68,7 +68,7 @@ std::filesystem::path folder_to_read(const std::filesystem::path& from) {
   PG_CHECK(std::filesystem::exists(latest_run / "checkpoint"),
            "there is no run in runs/ yet: train one with train_gpt --data FILE, or name a folder ",
            "with --from DIR");
-  tell(text("from ", std::filesystem::read_symlink(latest_run).string(),
+  tell(text("from ", std::filesystem::canonical(latest_run).filename().string(),
             ", the newest run in runs/"));
   return latest_run;
 }

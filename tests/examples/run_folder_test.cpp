@@ -52,6 +52,10 @@ TEST_CASE("each run gets a folder of its own, and runs/latest is the newest") {
   check_ended(run_in(here, {"sample_gpt", "--tokens", "5"}), 0, "the newest run in runs/");
   succeeded(run_in(here, {"train_gpt", "--resume", "runs/latest/checkpoint", "--steps", "7"}));
   CHECK(metrics_of(here + "/runs/latest").back()["step"] == 7);
+  const fs::path run = fs::canonical(here + "/runs/latest");
+  fs::remove(here + "/runs/latest");  // as a copy that follows links makes it:
+  fs::rename(run, here + "/runs/latest");
+  check_ended(run_in(here, {"sample_gpt", "--tokens", "5"}), 0, "from latest, the newest run");
 }
 
 TEST_CASE("a file or folder runs/latest that is no link stays, and a line says so") {
