@@ -61,6 +61,7 @@ TEST_CASE("plan poster draws six schedules, or all") {
   Folder folder;
   const std::string file = folder / "poster.svg";
   CHECK_THAT(output_of({"plan", "poster", "--out", file}), Contains("wrote " + file));
+  // gpipe, 1f1b, zb-h1, 2bw, cyclic-v2 and data
   CHECK(count(read_file(file), "class=\"area\"") == 6);
   output_of({"plan", "poster", "--all", "--out", file});
   const std::string all = read_file(file);
