@@ -265,12 +265,12 @@ void check_text(const std::filesystem::path& path, std::string_view bytes,
   const bool is_utf8 = valid_utf8_prefix(mark) + 4 > mark.size();
   std::string kind = has_zero || !is_utf8 ? foreign_kind(bytes) : "";
   if (kind.empty() && begins_as_utf16(bytes)) kind = "is text of UTF-16: convert it to UTF-8";
-  constexpr const char* cure = ": convert it to UTF-8, or use the vocabulary \"bytes\"";
+  constexpr const char* cure = "convert it to UTF-8, or use the vocabulary \"bytes\"";
   if (kind.empty() && has_zero && vocabulary != "bytes")
-    kind = text("has bytes of value 0; if they are token ids of 2 bytes, name it .bin", cure);
+    kind = text("has bytes of value 0: name token ids of 2 bytes .bin; else ", cure);
   PG_CHECK(kind.empty(), path.string(), ' ', kind);
   const std::size_t valid = vocabulary == "chars" ? valid_utf8_prefix(bytes) : bytes.size();
-  PG_CHECK(valid == bytes.size(), path.string(), " is not valid UTF-8 at byte ", valid, cure);
+  PG_CHECK(valid == bytes.size(), path.string(), " is not valid UTF-8 at byte ", valid, ": ", cure);
 }
 
 TextData load_text_data(const std::filesystem::path& data, const std::filesystem::path& validation,

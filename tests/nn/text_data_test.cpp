@@ -251,7 +251,7 @@ TEST_CASE("text data: what is no text is refused; text may begin as a binary fil
   for (const auto& [bytes, why] :
        {std::pair("\x1f\x8b\x08" + zeros, "is packed by gzip"),
         {"\xff\xfe\x2d\x4e", "is text of UTF-16: convert it to UTF-8"},
-        {zeros, "has bytes of value 0; if they are token ids of 2 bytes, name it .bin"}}) {
+        {zeros, "has bytes of value 0: name token ids of 2 bytes .bin; else convert it"}}) {
     const fs::path bad = folder.file("bad.txt", bytes);
     for (const fs::path& data : {good, bad})
       CHECK_THROWS_WITH(load_text_data(data, bad, "chars"), Contains(text("bad.txt ", why)));
