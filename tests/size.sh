@@ -13,7 +13,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 limits='
 library     42606    autograd, nn, parallel, sparse, and cuda without its emulator
 emulator     6750    cuda/emulator
-examples    18408    programs and their pages
+examples    18409    programs and their pages
 tests       57416
 tutorials    3930    code of chapters: kernels, and scripts that draw and measure
 build         700    CMakeLists.txt, .ci/

@@ -21,6 +21,7 @@
 
 namespace plangrad::examples {
 
+using namespace autograd;
 using namespace parallel;
 
 std::string machine_words() {
