@@ -244,7 +244,7 @@ TEST_CASE("text data: .bin files of other kinds are refused where it can be told
   CHECK(load_text_data(folder.file("small.bin", small), "", "").training.size() == 900);
 }
 
-TEST_CASE("text data: what is no text is refused; text may begin as a binary file does") {
+TEST_CASE("text data: what is no text is refused, though text may begin as a binary file does") {
   TemporaryFolder folder;
   const std::string zeros("a\0b\0", 4);
   const fs::path good = folder.file("good.txt", "good");
