@@ -25,7 +25,8 @@ namespace {
 ModelCosts gpt_of(int layers, int stages) {
   const Model model = gpt(
       {.layers = layers, .heads = 2, .width = 8, .context = 8, .vocabulary = 11, .tied = false});
-  return model_costs({.name = "", .layers = model, .input = {8}, .target = {8}}, stages, {});
+  return model_costs({.name = "", .layers = model, .input = {8}, .target = {8}, .vocabulary = 11},
+                     stages, {});
 }
 
 Costs costs_of(const Plan& plan) {
