@@ -23,7 +23,7 @@ inline std::string json_in_page(const std::string& json) {
   return result;
 }
 
-/// What all pages begin with, by which a page is known as one of ours.
+/// The first bytes of every page, by which write_result() knows a page of these programs.
 inline constexpr const char* page_start =
     "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
     "<meta name=\"generator\" content=\"plangrad\">\n";

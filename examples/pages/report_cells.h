@@ -45,8 +45,8 @@ std::optional<Late> first_late(const Plan& plan, const WaitGraph& graph, const T
 /// text, "measured" and "planned": for each cell the ticks from the end of the one before to its
 /// begin, and those that it takes, "waits": [cell, ticks for another rank, in messages, in
 /// collectives, what it waited for]}], "left_out": what is not here, in words}.
-/// Where there are more cells than a page shows, only those of `update` and close to it in time
-/// stay; where these are too many as well, every n-th row stays.
+/// If a page can't show all cells, only those of `update` and close to it in time stay; if those
+/// are too many as well, every n-th row stays.
 nlohmann::json cells_json(const Plan& plan, const Timeline& measured, const Timeline& planned,
                           const UpdateSpan& update);
 

@@ -36,7 +36,7 @@ json player_request_of(const RecordedUpdates& recorded, const std::string& run,
             {"hosts", sums.hosts}}}};
 }
 
-/// What the run's model costs for a microbatch, with the data's shapes and the run's settings.
+/// The costs of the run's model for a microbatch, whose inputs are ids or values.
 ModelCosts costs_of_model(Lead& lead, int micro) {
   const Training& training = lead.engine().training();
   const Tensor inputs = lead.data().training().inputs(micro, cpu_device());
@@ -47,7 +47,7 @@ ModelCosts costs_of_model(Lead& lead, int micro) {
   const bool on_cores = std::string_view(lead.engine().device()->backend().name()) == "cpu";
   return model_costs(
       {"", training.model, example(inputs.shape().sizes()), example(targets.shape().sizes()),
-       inputs.dtype() == DType::i32, training.optimizer},
+       inputs.dtype() == DType::i32 ? 1 : 0, training.optimizer},
       training.stages(),
       {.dtype = training.dtype,
        .examples = static_cast<int>(inputs.shape()[0]),

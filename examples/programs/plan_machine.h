@@ -14,7 +14,7 @@ std::string machine_words();
 /// throws: Error that lists the names, if there is neither; with file and line, if it is no machine
 std::string machine_text(const std::string& name_or_file);
 
-/// What the text of a measured machine begins with.
+/// The first words of the text of a measured machine.
 inline constexpr const char* measured_start = "# Measured by plan machine --measure";
 
 /// Measures this machine for about ten seconds: matrix products by size and dtype, from which peak

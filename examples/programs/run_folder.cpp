@@ -18,7 +18,7 @@ namespace plangrad::examples {
 namespace fs = std::filesystem;
 using namespace nn;
 
-/// Whether runs/latest is somebody's file or folder, which stays: those of runs are links.
+/// Whether runs/latest is a user's file or folder, which stays. Runs only leave links there.
 static bool is_others_latest() {
   const fs::file_status there = fs::symlink_status(latest_run);
   return fs::exists(there) && !fs::is_symlink(there);

@@ -120,7 +120,7 @@ auto read_by(const fs::path& file, const char* as, F read) {
   }
 }
 
-/// What other files of a folder say about its tokenizer.json or vocab.json.
+/// Settings of a tokenizer that stand in files beside its tokenizer.json or vocab.json.
 struct Beside {
   std::vector<AddedToken> first;  // they hide those of the same content in tokenizer.json
   std::vector<AddedToken> last;   // those of tokenizer.json hide these

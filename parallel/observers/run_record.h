@@ -17,7 +17,7 @@ struct RecordSettings {
   std::shared_ptr<const Pretended> pretended = nullptr;
 };
 
-/// What a rank answers: its peaks of memory (PeakBook::found), in bytes, and its cores.
+/// A rank's answer to the record: its peaks of memory in bytes (PeakBook::found), and its cores.
 struct MeasuredRank {
   std::map<std::string, Peaks> peaks;
   RankCores cores;
