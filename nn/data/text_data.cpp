@@ -126,8 +126,11 @@ bool are_ids_of(std::size_t width, std::string_view bytes) {
 /// The id of 2 bytes that occurs most often, as padding does.
 std::uint16_t commonest_id(std::string_view bytes) {
   std::vector<int> count(1 << 16);
-  for (std::size_t at = 0; at < bytes.size() / 2; ++at) ++count[word_at<std::uint16_t>(bytes, at)];
-  return static_cast<std::uint16_t>(std::ranges::max_element(count) - count.begin());
+  std::uint16_t commonest = 0;
+  for (std::size_t at = 0; at < bytes.size() / 2; ++at)
+    if (const auto id = word_at<std::uint16_t>(bytes, at); ++count[id] > count[commonest])
+      commonest = id;
+  return commonest;
 }
 
 /// Whether nearly all values are of ordinary size, of those that do not end with this id. Of floats
