@@ -34,7 +34,8 @@ double Evaluation::bound(const Candidate& candidate, std::vector<double> message
   double most = 0;
   for (int rank = 0; rank < candidate.depth(); ++rank) {
     double work = 0, parts = 0;  // parts: W, which may come when all else is done
-    double updates = 0, reduce = 0, gather = 0, shortest = endless, least = endless, forward = 0;
+    double updates = 0, reduce = 0, gather = 0, forward = 0;
+    double shortest = endless, least = endless, first_gather = endless;
     int first = last;
     for (int stage : layout.stages_of(rank)) {
       const StageSeconds& each = seconds[stage];
@@ -46,15 +47,17 @@ double Evaluation::bound(const Candidate& candidate, std::vector<double> message
       updates += update(stage);
       reduce += sums.reduce[stage];
       gather += sums.gather[stage];
+      first_gather = std::min(first_gather, sums.gather[stage]);
       shortest = std::min(shortest, finish(stage));
       least = std::min(least, sums.reduce[stage]);
       forward += each.forward;
       first = std::min(first, stage);
     }
     if (overlaps) {
-      // A gather follows its step, which comes right before what reads its weights. If that is the
-      // next backward, a forward at most hides the sum; if it is the next forward, nothing does.
-      double exposed = gather;
+      // A gather follows its step, which comes right before what reads its weights; the first reads
+      // one stage. If it is the next backward, a forward at most hides the sum; if it is the next
+      // forward, nothing does.
+      double exposed = first_gather;
       if (drifts) exposed += std::max(0.0, reduce - 2 * forward);
       if (keeps_one && !drifts && layout.stages == candidate.depth()) exposed += reduce;
       most = std::max({most, work + parts + updates + exposed, reduce + gather});
@@ -62,12 +65,11 @@ double Evaluation::bound(const Candidate& candidate, std::vector<double> message
       // A group's sums and gathers follow each other. At level 3 each use has a gather, which
       // nothing hides if the use before it has the same weights; otherwise weights are whole again
       // when the update is over.
-      double tail = std::max(updates, shortest), gathers = gather;
+      double tail = std::max({updates, shortest, layout.zero == 3 ? 0 : least + gather});
+      double gathers = gather;
       if (layout.zero == 3) {
         gathers *= 2 * passes;
         tail += passes * (sums.gather[0] + sums.gather[last]);
-      } else {
-        tail = std::max(tail, least + gather);
       }
       most = std::max({most, before[first] + work + parts + tail, reduce + gathers});
     }
