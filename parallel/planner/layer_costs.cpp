@@ -10,19 +10,30 @@
 namespace plangrad::parallel {
 namespace {
 
+Shape batch_shape(std::vector<std::int64_t> example, int examples) {
+  example.insert(example.begin(), examples);
+  return Shape(example);
+}
+
 /// A stage on a device, and the bytes that it has there beside its weights and sums.
 class StageRun {
  public:
-  StageRun(const Training& training, int stage, const DevicePtr& device)
-      : training_(training), stage_(stage), device_(device), runner_(training, stage, device) {
-    inputs_.weights = flat(runner_.parameters(), training.dtype, Category::weights);
-    inputs_.shared = flat(runner_.shared_parameters(), training.dtype, Category::weights);
+  StageRun(const ModelCosts& costs, int stage, const PlannedModel& model, const DevicePtr& device)
+      : training_(costs.training),
+        stage_(stage),
+        device_(device),
+        runner_(training_, stage, device),
+        x_(output_shape(training_.model, 0, training_.cuts[stage],
+                        batch_shape(model.input, costs.settings.examples))),
+        targets_(batch_shape(model.target, costs.settings.examples)),
+        has_ids_(stage == 0 && model.vocabulary > 0) {
+    inputs_.weights = flat(runner_.parameters(), training_.dtype, Category::weights);
+    inputs_.shared = flat(runner_.shared_parameters(), training_.dtype, Category::weights);
     inputs_.sink = {[this](const Parameter& p, const Tensor&) { sum_of(p); },
                     [this](const Parameter& p) { return place(p); }};
     before_ = meter().live();
   }
 
-  const ParameterList& parameters() const { return runner_.parameters(); }
   /// Bytes beside weights and whole sums.
   std::int64_t now() const { return meter().live() - before_ - bytes_of_sums(); }
   std::int64_t most() const { return meter().peak() - before_ - bytes_of_sums(); }
@@ -30,11 +41,11 @@ class StageRun {
   void drop_sums() { sums_ = shared_sums_ = {}; }
 
   /// Returns the bytes of the output; for the last stage, of the loss.
-  std::int64_t forward(int micro, const MakeTensor& input, const MakeTensor& target) {
-    begin();
-    inputs_.x = input();
+  std::int64_t forward(int micro) {
+    inputs_.x = zeros(x_, has_ids_ ? DType::i32 : training_.dtype, device_);
+    if (is_last()) inputs_.targets = zeros(targets_, DType::i32, device_);
     input_bytes = inputs_.x.bytes();
-    if (is_last()) inputs_.targets = target();
+    begin();
     const Tensor y = runner_.forward(micro, inputs_);
     inputs_.x = inputs_.targets = {};
     output_ = y.shape();
@@ -78,6 +89,8 @@ class StageRun {
   const int stage_;
   const DevicePtr device_;
   StageRunner runner_;
+  const Shape x_, targets_;
+  const bool has_ids_;
   StageRunner::Inputs inputs_;
   Tensor sums_, shared_sums_;
   Shape output_;
@@ -86,13 +99,13 @@ class StageRun {
 
 }  // namespace
 
-StageCosts run_stage(const Training& training, int stage, const DevicePtr& device,
-                     const MakeTensor& input, const MakeTensor& target) {
-  StageRun run(training, stage, device);
+StageCosts run_stage(const ModelCosts& all, int stage, const PlannedModel& model,
+                     const DevicePtr& device) {
+  StageRun run(all, stage, model, device);
   StageCosts costs;
   StageBytes& bytes = costs.bytes;
   StageWork& work = costs.work;
-  bytes.output = run.forward(0, input, target);
+  bytes.output = run.forward(0);
   bytes.input = run.input_bytes;
   bytes.kept = run.now();
   bytes.forward = run.most() - bytes.kept;
@@ -100,13 +113,13 @@ StageCosts run_stage(const Training& training, int stage, const DevicePtr& devic
   run.backward(0, Value::none);
   bytes.opening = run.most() - bytes.kept;
   work.backward = take_kernels(*device);
-  run.forward(1, input, target);
+  run.forward(1);
   run.backward(1, Value::none);
   bytes.backward = run.most() - bytes.kept;
 
   for (std::int64_t StageBytes::*part : {&StageBytes::opening_part, &StageBytes::weight_part}) {
     if (part == &StageBytes::opening_part) run.drop_sums();
-    run.forward(2, input, target);
+    run.forward(2);
     run.backward(2, Value::input_part);
     bytes.input_part = run.most() - bytes.kept;
     bytes.waiting = run.now();
@@ -119,21 +132,6 @@ StageCosts run_stage(const Training& training, int stage, const DevicePtr& devic
 }
 
 namespace {
-
-StageCosts blank_run(const Training& training, int stage, const PlannedModel& model,
-                     const CostSettings& settings) {
-  const DevicePtr device = blank_device(settings.like);
-  auto shape = [&](std::vector<std::int64_t> example) {
-    example.insert(example.begin(), settings.examples);
-    return Shape(example);
-  };
-  const bool has_ids = stage == 0 && model.vocabulary > 0;
-  const Shape input = output_shape(training.model, 0, training.cuts[stage], shape(model.input));
-  return run_stage(
-      training, stage, device,
-      [&] { return empty(input, has_ids ? DType::i32 : training.dtype, device); },
-      [&] { return empty(shape(model.target), DType::i32, device); });
-}
 
 /// The state of a stage, as it is stored.
 void add_state(StageCosts& costs, const ParameterList& parameters, const ModelCosts& model) {
@@ -185,16 +183,16 @@ ModelCosts model_costs(const PlannedModel& model, int stages, const CostSettings
   training.dtype = settings.dtype;
   training.recompute_layers = settings.recompute_layers;
   if (model.optimizer) training.optimizer = model.optimizer;
-  std::vector<std::int64_t> example = model.input;
-  example.insert(example.begin(), settings.examples);
+  const Shape example = batch_shape(model.input, settings.examples);
   KnownStages own;
   if (!known) known = &own;
   std::vector<std::string> layers;
   for (const LayerSpec& layer : training.model) layers.push_back(description(layer));
   for (int stage = 0; stage < training.stages(); ++stage) {
     const int first = training.cuts[stage], last = training.cuts[stage + 1];
-    const std::string key = description(training, stage, settings, layers, Shape(example));
-    if (!known->contains(key)) (*known)[key] = blank_run(training, stage, model, settings);
+    const std::string key = description(training, stage, settings, layers, example);
+    if (!known->contains(key))
+      (*known)[key] = run_stage(costs, stage, model, blank_device(settings.like));
     StageCosts found = known->at(key);
     add_state(found, Stage(training.model, first, last, training.shared.parameters).parameters(),
               costs);

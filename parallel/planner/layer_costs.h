@@ -68,13 +68,10 @@ ModelCosts model_costs(const PlannedModel& model, int stages, const CostSettings
 /// values.
 std::int64_t sent_sum_bytes(const StageCosts& stage, const CodecSpec& codec);
 
-/// Makes a tensor for a microbatch, where it is needed.
-using MakeTensor = std::function<Tensor()>;
-
 /// Runs one stage of a training, all layers of it, on a device with values or without.
-///   input, target: of the stage, on the device; the target is that of the last stage
+///   all: the training and its settings; model: the shapes of its inputs and targets
 /// Fills in what a microbatch takes; on a blank device, the work, too.
-StageCosts run_stage(const Training& training, int stage, const DevicePtr& device,
-                     const MakeTensor& input, const MakeTensor& target);
+StageCosts run_stage(const ModelCosts& all, int stage, const PlannedModel& model,
+                     const DevicePtr& device);
 
 }  // namespace plangrad::parallel

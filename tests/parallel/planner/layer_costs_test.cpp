@@ -21,19 +21,7 @@ PlannedModel planned_resnet(std::int64_t width) {
 
 /// What a stage takes on the CPU.
 StageBytes bytes_on_cpu(const ModelCosts& costs, int stage, const PlannedModel& model) {
-  const DevicePtr device = cpu_device();
-  const Training& training = costs.training;
-  const auto shape = [&](std::vector<std::int64_t> example) {
-    example.insert(example.begin(), costs.settings.examples);
-    return Shape(example);
-  };
-  const bool has_ids = stage == 0 && model.vocabulary > 0;
-  const Shape input = output_shape(training.model, 0, training.cuts[stage], shape(model.input));
-  return run_stage(
-             training, stage, device,
-             [&] { return zeros(input, has_ids ? DType::i32 : training.dtype, device); },
-             [&] { return zeros(shape(model.target), DType::i32, device); })
-      .bytes;
+  return run_stage(costs, stage, model, cpu_device()).bytes;
 }
 
 void check_equal(const StageBytes& blank, const StageBytes& cpu) {
