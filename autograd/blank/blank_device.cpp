@@ -12,7 +12,6 @@ class BlankBackend : public Backend {
   KernelTable take() { return std::exchange(kernels_, {}); }
 
   const char* name() const override { return "blank"; }
-  bool has_f64() const override { return !like_ || like_->has_f64(); }
   bool adds_whole_sums() const override { return !like_ || like_->adds_whole_sums(); }
   std::int64_t row_pitch(std::int64_t columns) const override {
     return like_ ? like_->row_pitch(columns) : columns;

@@ -139,14 +139,8 @@ PlannedModel model_of(const std::string& asked, const std::string& summary, cons
   return model;
 }
 
-/// The threads of one of `ranks` ranks that share the run's cores.
-int threads_of(const Json& machine, int ranks) {
-  return std::max(1, machine.value("cores", 0) / ranks);
-}
-
-/// The costs that the run has, by their names, where `devices` ranks share its cores: kernels then
-/// have fewer threads, but not those that run on a device, or only take pretended time.
-Costs costs_of(const Json& summary, int devices) {
+/// The costs that the run has, by their names.
+Costs costs_of(const Json& summary) {
   const Json& found = summary["costs"];
   Costs costs;
   for (const char* name : {"forward", "backward", "input_part", "weight_part", "step"})
@@ -161,11 +155,6 @@ Costs costs_of(const Json& summary, int devices) {
   PG_CHECK(is_whole(costs.forward), "its summary.json: costs: forward: a stage takes no time");
   PG_CHECK(is_whole(costs.backward) || is_whole(costs.input_part),
            "its summary.json: costs: backward: a stage takes no time");
-  const double threads = summary.at("machine").value("threads", 0);
-  const double slower = threads > 0 ? threads / threads_of(summary["machine"], devices) : 1;
-  for (auto* list :
-       {&costs.forward, &costs.backward, &costs.input_part, &costs.weight_part, &costs.step})
-    for (double& seconds : *list) seconds *= slower;
   return costs;
 }
 
@@ -197,13 +186,16 @@ RunCosts read(const std::filesystem::path& folder, const std::string& model, int
   const int most_ranks = std::max(1, devices > 0 ? devices : ranks);
   Training training(planned.layers, layout.stages, layout.cuts);
   training.recompute_layers = layout.recompute && layout.stages == 1;
-  const MeasuredSeconds seconds(training, costs_of(summary, most_ranks), batch / layout.per_step(),
-                                layout.zero > 0 ? layout.width : 1);
+  MeasuredSeconds seconds(training, costs_of(summary), batch / layout.per_step(),
+                          layout.zero > 0 ? layout.width : 1);
+  // No threads: kernels run on a device, or only take pretended time.
+  seconds.threads = summary.at("machine").value("threads", 0);
+  seconds.cores = summary["machine"].value("cores", 0);
   return {std::move(planned),
           seconds,
           flags.at("--dtype").get<std::string>(),
           flags.at("--device").get<std::string>(),
-          threads_of(summary.at("machine"), most_ranks),
+          std::max(1, seconds.cores / most_ranks),
           batch,
           ranks,
           data_words(flags)};

@@ -69,8 +69,6 @@ struct RunCosts {
 };
 
 /// Reads the folder of a run.
-/// The ranks of a plan share the cores that the run had: kernels take longer by as much as a rank
-/// has fewer of them.
 ///   model: a name or a file; empty: the run's, if it is a GPT
 ///   devices: the most ranks of a plan; 0: the run's
 /// throws: Error if the folder has no costs, or those of another model

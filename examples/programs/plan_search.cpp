@@ -209,7 +209,6 @@ Json to_json(const Found& found, Evaluation& evaluation, const SearchFlags& flag
             {"extras", extras_of(plan)},
             {"side_by_side", plan.packing == Packing::stages ? "replicas" : "stages"},
             {"seconds", found.seconds},
-            {"bound", found.bound},
             {"per_second", flags.batch / found.seconds},
             {"bytes", found.bytes},
             {"memory", bytes_by_kind(found.peak.level)},
@@ -296,12 +295,16 @@ Json SearchFlags::run() const {
            flags.devices,
            encodes ? " and sends what these codecs encode (low-rank ones encode no "
                      "pruned sums); add none to --codec or --codec-channel"
-                   : " as asked");
+                   : ": replicas and microbatches divide a batch, and a pipeline has two devices");
   PG_CHECK(!result.best.empty(), "no plan fits the ", bytes_text(machine.memory), " of ",
            flags.devices == 1 ? "one device" : fmt::format("each of {} devices", flags.devices),
            "; the nearest, ", name_of_plan(json["nearest"]), ", takes ",
            excess_of(json["nearest"], machine.memory));
   for (const Found& found : result.best) json["best"].push_back(row(found));
+  if (Candidate dense = result.best[0].candidate; dense.pruned > 0) {
+    dense.pruned = 0;
+    json["dense_bytes"] = evaluation.simulated(dense).bytes;
+  }
   json["command"] = command_of(model.program, {json["shape"], json["best"][0]["flags"]}) + data;
   return json;
 }
@@ -384,6 +387,12 @@ std::string search_words(const Json& found) {
   if (found.contains("nearest"))
     words += fmt::format("Nearest that does not fit: {}: {}.\n", name_of_plan(found["nearest"]),
                          excess_of(found["nearest"], found["memory"]));
+  if (const double dense = found.value("dense_bytes", 0.0); dense > 0)
+    words += fmt::format("Until a run has pruned, the first plan's fullest rank needs {}{}.\n",
+                         bytes_text(dense),
+                         dense > found["memory"] && found["memory"] > 0
+                             ? ", more than a device has: resume a run that has pruned"
+                             : "");
   words += "Run it: " + found["command"].get<std::string>() + "\n";
   if (found["vocabulary"] > 0 && !found.contains("costs"))
     words += text("Its vocabulary has ", found["vocabulary"],

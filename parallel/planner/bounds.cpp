@@ -259,8 +259,7 @@ double Evaluation::least_bytes(const Candidate& candidate) {
       state += (layout.zero == 3 ? weights / layout.width : weights) +
                static_cast<double>(each.bytes.optimizer) / shards(layout);
       const double sum = whole + sum_bytes(each);
-      const bool has_second = layout.microbatches > layout.copies();  // which meets a whole sum
-      during = std::max(during, has_second ? sum + kept : std::max(sum, kept));
+      during = std::max(during, has_second(layout) ? sum + kept : std::max(sum, kept));
       // A microbatch that was dropped after its forward still has its input.
       if (stage == 0 && layout.copies() == 1)
         during = std::max(during, at_once * (drops ? static_cast<double>(each.bytes.input) : kept));

@@ -45,22 +45,22 @@ CostSettings Evaluation::settings_of(const Candidate& candidate) const {
   return settings;
 }
 
-Evaluation::Stages Evaluation::stages(int count, const CostSettings& settings) {
+Evaluation::Stages Evaluation::stages(int count, const CostSettings& settings, int ranks) {
   Stages stages{model_costs(model_, count, settings, &known_), {}};
   stages.seconds =
-      run_ ? stage_seconds(stages.costs, *run_) : stage_seconds(stages.costs, machine_);
+      run_ ? stage_seconds(stages.costs, *run_, ranks) : stage_seconds(stages.costs, machine_);
   for (StageCosts& stage : stages.costs.stages) stage.work = {};
   return stages;
 }
 
 const Evaluation::Stages& Evaluation::stages(const Candidate& candidate) {
-  const int count = candidate.layout.stages;
-  const auto key = std::tuple(count, candidate.examples, candidate.layout.recompute && count == 1,
-                              candidate.by_seconds, candidate.pruned);
-  if (const auto found = stages_.find(key); found != stages_.end()) return *found->second;
+  const int count = candidate.layout.stages, ranks = run_ ? candidate.devices() : 1;
   CostSettings settings = settings_of(candidate);
   if (candidate.by_seconds) settings.cuts = cuts(candidate);
-  return *(stages_[key] = std::make_shared<const Stages>(stages(count, settings)));
+  const auto key = std::tuple(count, settings.cuts, candidate.examples, settings.recompute_layers,
+                              candidate.pruned, ranks);
+  if (const auto found = stages_.find(key); found != stages_.end()) return *found->second;
+  return *(stages_[key] = std::make_shared<const Stages>(stages(count, settings, ranks)));
 }
 
 std::vector<double> Evaluation::cuts(const Candidate& candidate) {
@@ -69,7 +69,9 @@ std::vector<double> Evaluation::cuts(const Candidate& candidate) {
   const std::vector<int>& usual_cuts = stages(usual).costs.training.cuts;
   if (!candidate.by_seconds) return {usual_cuts.begin() + 1, usual_cuts.end() - 1};
   const int count = candidate.layout.stages;
-  const auto [place, is_new] = cuts_.try_emplace({count, candidate.examples, candidate.pruned});
+  const auto [place, is_new] =
+      cuts_.try_emplace({count, candidate.examples, candidate.pruned, shards(candidate.layout),
+                         has_second(candidate.layout)});
   if (!is_new) return place->second;
 
   const std::vector<double> places = cut_places(model_.layers);
@@ -85,9 +87,12 @@ std::vector<double> Evaluation::cuts(const Candidate& candidate) {
     const StageSeconds& each = parts->seconds[part];
     seconds.push_back(each.forward + each.backward - 2 * machine_.host_seconds);
   }
-  for (const StageCosts& part : parts->costs.stages)
-    bytes.push_back(weight_bytes(part) + static_cast<double>(part.bytes.optimizer) +
-                    sum_bytes(part) + static_cast<double>(part.bytes.kept));
+  for (const StageCosts& part : parts->costs.stages) {
+    const auto kept = static_cast<double>(part.bytes.kept), sum = sum_bytes(part);
+    bytes.push_back(weight_bytes(part) +
+                    static_cast<double>(part.bytes.optimizer) / shards(candidate.layout) +
+                    (has_second(candidate.layout) ? sum + kept : std::max(sum, kept)));
+  }
   for (int sharing : parts->costs.training.shared.stages) bytes[sharing] += bytes.back();
   const auto sum = [](const std::vector<double>& values, int first, int last) {
     return std::accumulate(values.begin() + first, values.begin() + last, 0.0);
@@ -195,7 +200,7 @@ void Evaluation::add_peaks(Plan plan, const Timeline& timeline, double factor,
 
 Found Evaluation::finish(UnderWay under_way, double most, bool with_parts) {
   const auto& [candidate, costs, whole, results] = under_way;
-  Found found{.candidate = candidate, .bound = bound(candidate), .reduction = sums(candidate).how};
+  Found found{.candidate = candidate, .reduction = sums(candidate).how};
   std::vector<Run> runs;
   for (std::future<Run>& result : under_way.runs) runs.push_back(result.get());
   for (const Run& run : runs) found.simulated += run.length.time * std::ranges::max(run.times.end);

@@ -31,7 +31,6 @@ using RanksByStage = std::vector<std::vector<int>>;
 
 struct Found {
   Candidate candidate;
-  double bound = 0;                                 ///< seconds that an update takes at least
   double simulated = 0;                             ///< of an update, as simulated plans say
   double seconds = 0;                               ///< of an update; no less than the bound
   AllReduce reduction = AllReduce::scatter_reduce;  ///< of those that a run can choose, the fastest
@@ -114,6 +113,8 @@ class Evaluation {
   };
   /// Ranks that share the optimizer's state of a stage.
   static int shards(const Layout& layout) { return layout.zero > 0 ? layout.width : 1; }
+  /// Whether a microbatch meets the sum of another.
+  static bool has_second(const Layout& layout) { return layout.microbatches > layout.copies(); }
   double weight_bytes(const StageCosts& stage) const {
     return static_cast<double>(stage.bytes.stored * size_of(settings_.dtype));
   }
@@ -122,7 +123,7 @@ class Evaluation {
     return 4.0 * static_cast<double>(stage.bytes.stored);
   }
   const Stages& stages(const Candidate& candidate);
-  Stages stages(int count, const CostSettings& settings);
+  Stages stages(int count, const CostSettings& settings, int ranks = 1);
   CostSettings settings_of(const Candidate& candidate) const;
   struct Traits {
     bool overlaps = false;   ///< one more update takes less than the first
@@ -171,9 +172,13 @@ class Evaluation {
   const CostSettings settings_;
   const std::optional<MeasuredSeconds> run_;
   KnownStages known_;
-  std::map<std::tuple<int, int, bool, bool, double>, std::shared_ptr<const Stages>> stages_;
-  // The cuts by seconds; key: stages, examples, share that is pruned.
-  std::map<std::tuple<int, int, double>, std::vector<double>> cuts_;
+  // Key: stages, their cuts if by seconds, examples, whether one stage recomputes, share that is
+  // pruned, and where a run is known, ranks.
+  std::map<std::tuple<int, std::vector<double>, int, bool, double, int>,
+           std::shared_ptr<const Stages>>
+      stages_;
+  // The cuts by seconds; key: stages, examples, share that is pruned, and what says which fit.
+  std::map<std::tuple<int, int, double, int, bool>, std::vector<double>> cuts_;
   // The model cut into its smallest parts; key: examples, share that is pruned.
   std::map<std::pair<int, double>, std::shared_ptr<const Stages>> parts_;
   std::map<std::string, Traits> traits_;  // key: schedule

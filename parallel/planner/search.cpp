@@ -69,21 +69,18 @@ std::vector<Candidate> with_codecs(Evaluation& evaluation, const Candidate& plai
 
 /// The candidates of a schedule at one width, depth and microbatch.
 void add_variants(Evaluation& evaluation, const Candidate& plain, std::vector<Candidate>& all) {
-  Candidate cut = plain;
-  cut.by_seconds = true;
-  const bool has_cuts = !evaluation.cuts(cut).empty();
   const int highest = plain.layout.width > 1 ? find_schedule(plain.schedule).highest_zero : 0;
   for (const bool recompute : {false, true})
     for (int zero = 0; zero <= highest; ++zero)
       for (const Packing packing : {Packing::stages, Packing::pipelines})
         for (const bool by_seconds : {false, true}) {
           if (packing == Packing::pipelines && !evaluation.has_packings(plain)) continue;
-          if (by_seconds && !has_cuts) continue;
-          Candidate& each = all.emplace_back(plain);
+          Candidate each = plain;
           each.layout.recompute = recompute;
           each.layout.zero = zero;
           each.packing = packing;
           each.by_seconds = by_seconds;
+          if (!by_seconds || !evaluation.cuts(each).empty()) all.push_back(each);
         }
 }
 
@@ -160,7 +157,7 @@ class Search {
       Started next = std::move(ahead_.front());
       ahead_.pop_front();
       if (next.bound > most() * rounding) break;
-      if (is_hopeless(next.least_bytes)) {
+      if (is_hopeless(next.bound, next.least_bytes)) {
         ++result_.refused;
         continue;
       }
@@ -168,6 +165,9 @@ class Search {
       Evaluation& evaluation = evaluation_of(next.simulation->candidate);
       add(evaluation.finish(std::move(*next.simulation), most()));
     }
+    for (const Found& each : unfit_)
+      if (each.seconds <= most() && (!result_.nearest || each.bytes < result_.nearest->bytes))
+        result_.nearest = each;
     for (Found& found : result_.best)
       found = evaluation_of(found.candidate).simulated(found.candidate, Evaluation::endless, true);
     return std::move(result_);
@@ -197,10 +197,12 @@ class Search {
     const std::vector<Found>& best = result_.best;
     return std::ssize(best) == keep_ ? best.back().seconds : Evaluation::endless;
   }
-  /// Whether a plan neither fits nor is the nearest that does not.
-  bool is_hopeless(double least_bytes) const {
-    return memory_ > 0 && least_bytes > memory_ && result_.nearest &&
-           least_bytes >= result_.nearest->bytes;
+  /// Whether a plan does not fit, and another that does not is as fast and needs no more.
+  bool is_hopeless(double bound, double least_bytes) const {
+    const auto is_better = [&](const Found& each) {
+      return each.seconds <= bound && each.bytes <= least_bytes;
+    };
+    return memory_ > 0 && least_bytes > memory_ && std::ranges::any_of(unfit_, is_better);
   }
 
   void start_ahead() {
@@ -215,7 +217,7 @@ class Search {
         continue;
       }
       ahead_.push_back({bound, evaluation.least_bytes(candidate), {}});
-      if (!is_hopeless(ahead_.back().least_bytes))
+      if (!is_hopeless(bound, ahead_.back().least_bytes))
         ahead_.back().simulation = evaluation.start(candidate);
     }
   }
@@ -225,7 +227,7 @@ class Search {
     if (found.seconds > most()) return;
     if (memory_ > 0 && found.bytes > memory_) {
       ++result_.refused;
-      if (!result_.nearest || found.bytes < result_.nearest->bytes) result_.nearest = found;
+      unfit_.push_back(std::move(found));
       return;
     }
     std::vector<Found>& best = result_.best;
@@ -241,6 +243,7 @@ class Search {
   SearchResult result_;
   std::priority_queue<Next, std::vector<Next>, std::greater<>> order_;
   std::deque<Started> ahead_;  // as many of the next ones as are simulated
+  std::vector<Found> unfit_;   // those that need more memory
 };
 
 }  // namespace

@@ -62,8 +62,11 @@ MeasuredSeconds::MeasuredSeconds(const Training& training, const Costs& costs, i
     element += seconds * shards / static_cast<double>(training.whole.numel());
 }
 
-std::vector<StageSeconds> stage_seconds(const ModelCosts& costs, const MeasuredSeconds& run) {
+std::vector<StageSeconds> stage_seconds(const ModelCosts& costs, const MeasuredSeconds& run,
+                                        int ranks) {
   const CostSettings& settings = costs.settings;
+  const double slower = run.threads > 0 ? 1.0 * run.threads / std::max(1, run.cores / ranks) : 1;
+  const double examples = slower * settings.examples, element = slower * run.element;
   std::vector<StageSeconds> all;
   double begin = 0;
   for (const double end : arithmetic_up_to(costs.training)) {
@@ -71,7 +74,7 @@ std::vector<StageSeconds> stage_seconds(const ModelCosts& costs, const MeasuredS
     double first = 0;  // of the run's stage
     for (std::size_t stage = 0; stage < run.ends.size(); first = run.ends[stage++]) {
       const double last = run.ends[stage], shared = std::min(end, last) - std::max(begin, first);
-      seconds.add(run.stages[stage], settings.examples * std::max(shared, 0.0) / (last - first));
+      seconds.add(run.stages[stage], examples * std::max(shared, 0.0) / (last - first));
     }
     begin = end;
     if (!settings.recompute_layers) continue;
@@ -80,7 +83,7 @@ std::vector<StageSeconds> stage_seconds(const ModelCosts& costs, const MeasuredS
   }
   all.resize(costs.stages.size());
   for (std::size_t stage = 0; stage < all.size(); ++stage)
-    all[stage].update = run.element * static_cast<double>(costs.stages[stage].bytes.stored);
+    all[stage].update = element * static_cast<double>(costs.stages[stage].bytes.stored);
   return all;
 }
 

@@ -14,7 +14,7 @@ struct StageSeconds {
   double forward = 0, backward = 0, input_part = 0, weight_part = 0;
   double update = 0;  ///< of one rank that has the whole state
 
-  /// Adds what a microbatch takes, so many times.
+  /// Adds what a microbatch takes, `times` over.
   void add(const StageSeconds& other, double times) {
     for (auto part : {&StageSeconds::forward, &StageSeconds::backward, &StageSeconds::input_part,
                       &StageSeconds::weight_part})
@@ -41,11 +41,14 @@ struct MeasuredSeconds {
   std::vector<StageSeconds> stages;  ///< of one example
   std::vector<double> ends;          ///< of these: the arithmetic of the layers up to there
   double element = 0;                ///< of an update
+  int cores = 0, threads = 0;  ///< that all ranks shared, and of each rank; 0: not on shared cores
 };
 
 /// Seconds of each stage as a run has them. A second forward, of a stage that recomputes its
 /// layers, takes what the first one took.
-std::vector<StageSeconds> stage_seconds(const ModelCosts& costs, const MeasuredSeconds& run);
+///   ranks: that share the run's cores: kernels take longer by as much as a rank has fewer threads
+std::vector<StageSeconds> stage_seconds(const ModelCosts& costs, const MeasuredSeconds& run,
+                                        int ranks = 1);
 
 /// What the simulator is told of stages, the tied one among them, where codecs shorten messages and
 /// `shards` ranks share the update of each.

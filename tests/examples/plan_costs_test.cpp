@@ -1,6 +1,6 @@
 // From a run to the next one: `plan search --costs` reads what its computations took, and
 // `--plan-from` trains a plan that was found. Not here: searches without runs
-// (plan_search_test.cpp). Chapter 06.
+// (plan_search_test.cpp). Chapter 16.
 #include <fstream>
 #include <iterator>
 
@@ -67,23 +67,24 @@ TEST_CASE("kernels of a run take longer where its cores are shared by more ranks
   nlohmann::json summary = summary_of(run.path("timed"));
   CHECK(summary["machine"]["threads"] == summary["machine"]["cores"]);
   summary["machine"]["threads"] = summary["machine"]["cores"] = 8;
-  const auto computing = [&](int devices) {
+  const auto computing = [&](int devices, int width) {
     run.folder.write("summary.json", summary.dump());
     const Words more{"--machine", "h100-hgx", "--rows", "9999", "--devices"};
     const nlohmann::json all =
         json_of(search_with(run.path(""), more) + Words{std::to_string(devices)})["best"];
-    const auto is_alone = [](const nlohmann::json& each) {
-      return each["depth"] == 1 && each["width"] == 1 && each["sequences"] == 8;
+    const auto is_whole = [&](const nlohmann::json& each) {
+      return each["depth"] == 1 && each["width"] == width && each["sequences"] == 8 / width;
     };
-    const auto found = std::ranges::find_if(all, is_alone);
+    const auto found = std::ranges::find_if(all, is_whole);
     REQUIRE(found != all.end());
     return found->at("seconds").get<double>();
   };
-  const double alone = computing(1);
-  CHECK_THAT(computing(2), WithinRel(2 * alone, 0.2));
-  CHECK_THAT(computing(3), WithinRel(4 * alone, 0.2));
+  const double alone = computing(1, 1);
+  CHECK(computing(2, 1) == alone);
+  CHECK_THAT(computing(2, 2), WithinRel(alone, 0.2));
+  CHECK_THAT(computing(5, 4), WithinRel(alone, 0.2));
   summary["machine"].erase("threads");
-  CHECK_THAT(computing(2), WithinRel(alone, 0.2));
+  CHECK_THAT(computing(2, 2), WithinRel(alone / 2, 0.2));
 }
 
 TEST_CASE("the command that a search prints runs, and trains the plan of its first row") {

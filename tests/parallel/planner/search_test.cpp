@@ -89,7 +89,17 @@ TEST_CASE("search: the best of all candidates on 8 devices, over all schedules",
     REQUIRE(result.best.size() == 10);
     for (int i = 0; i < 10; ++i) CHECK(result.best[i].seconds == seconds[i]);
     CHECK(result.simulated < all.size() / 2);
-    if (memory > 0) CHECK(result.nearest.value().bytes > memory);
+    double nearest = Evaluation::endless;
+    Machine capped = small_machine();
+    capped.memory = memory;
+    Evaluation under(model, capped, pruned_settings());
+    for (const Found& each : found) {
+      if (memory == 0 || each.bytes <= memory)
+        CHECK(under.cuts(each.candidate) == evaluation.cuts(each.candidate));
+      else if (each.seconds <= seconds[9])
+        nearest = std::min(nearest, each.bytes);
+    }
+    CHECK((result.nearest ? result.nearest->bytes : Evaluation::endless) == nearest);
   }
   const SearchResult none = search(evaluation, all, bytes[0] - 1, 10);
   CHECK(none.best.empty());
@@ -111,7 +121,7 @@ TEST_CASE("search: bounds are not above simulated times and bytes", "[search]") 
       CAPTURE(each.schedule, each.depth(), each.layout.width, each.layout.microbatches,
               each.layout.recompute, each.layout.zero, each.packing == Packing::stages,
               each.layout.chunks, each.layout.codec.name, each.layout.channel.name, each.pruned);
-      CHECK(found.bound <= bound);
+      CHECK(evaluation.bound(each) <= bound);
       CHECK(bound <= found.seconds * (1 + 1e-9));
       CHECK(evaluation.least_bytes(each) <= found.bytes);
       closest = std::max(closest, bound / found.seconds);
