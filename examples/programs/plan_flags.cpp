@@ -193,6 +193,9 @@ parallel::Costs CostFlags::of(const parallel::Plan& plan) const {
   PG_CHECK(splits || (costs.input_part.empty() && costs.weight_part.empty()),
            "--input-part and --weight-part are times of split backwards, which this plan does not "
            "have; give --backward, or a schedule like zb-h1");
+  for (const int device : costs.devices)
+    PG_CHECK(std::ranges::count(costs.devices, device) == 1, "--devices: ranks share device ",
+             device, "; each rank computes on one of its own");
   return parallel::encoded(costs, plan, "--weight-bytes");
 }
 

@@ -177,7 +177,7 @@ Machine parse_machine(const std::string& text) {
       throw Error(autograd::text("line ", number, ": ", error.what()));
     }
   }
-  PG_CHECK(!reading.machine.name.empty(), "a machine begins with the line: machine NAME");
+  PG_CHECK(!reading.machine.name.empty(), "line 1: a machine begins with \"machine NAME\"");
   return std::move(reading.machine);
 }
 

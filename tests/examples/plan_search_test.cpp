@@ -94,7 +94,9 @@ TEST_CASE("plan search chooses among codecs, shares and stages a rank, and names
   CHECK(best["codec"] == "quantize:4:64");
   CHECK(best["flags"]["--codec"] == "quantize:4:64");
   CHECK(best["flags"]["--prune"] == 0.9);
-  CHECK_THAT(output_of(words + more), Contains("  sums quantize:4:64, 90% pruned\n"));
+  CHECK_THAT(output_of(words + more),
+             Contains("  sums quantize:4:64, 90% pruned\n") &&
+                 Contains("Until a run has pruned, the first plan's fullest rank needs "));
   const Words few{"--schedule", "interleaved", "--batch", "2", "--machine", "dgx-a100"};
   const nlohmann::json chunked = json_of(words + few)["best"][0];
   CHECK(chunked["chunks"] > 2);
@@ -141,7 +143,8 @@ TEST_CASE("plan search refuses what it does not know, and plans that fit nowhere
       "microbatch, recompute, ZeRO 1, takes 1.34 GB, 1.24 GB too much, on rank 0 while it "
       "saves a checkpoint");
   const Words alone = words + Words{"--devices", "1"};
-  check_refused(alone, "no schedule divides --batch 16 over --devices 1 as asked");
+  check_refused(
+      alone, "no schedule divides --batch 16 over --devices 1: replicas and microbatches divide");
   const std::string none = " and sends what these codecs encode (low-rank ones encode no pruned";
   check_refused(alone + Words{"--schedule", "data", "--codec", "quantize:4"}, "1" + none);
   check_refused(words + Words{"--codec", "lowrank:4", "--prune", "0.5"}, "4" + none);

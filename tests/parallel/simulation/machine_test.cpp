@@ -56,7 +56,7 @@ TEST_CASE("machine: what a text says, and the text of a machine", "[machine]") {
 }
 
 TEST_CASE("machine: a text that is wrong is refused with its line", "[machine]") {
-  check_refused("", "a machine begins with the line: machine NAME");
+  check_refused("", "line 1: a machine begins with \"machine NAME\"");
   check_refused("machine a\nmachine b\n", "line 2: machine is given twice; leave one out");
   check_refused("machine a\nlink x of a host 1e9 B/s 0 s\nlink x of a device 1e9 B/s 0 s",
                 "line 3: link x is given twice");
