@@ -16,9 +16,10 @@ namespace {
 
 const Words model{"--layers", "2", "--batch", "12"};
 
-/// Begins a command of mpirun that leaves its processes ten seconds after a signal.
-const Words given_time{"/usr/bin/env", "OMPI_MCA_odls_base_sigkill_timeout=10",
-                       "PRTE_MCA_odls_base_sigkill_timeout=10"};
+/// Begins a command of mpirun that leaves its processes half a minute after a signal, as a busy
+/// machine may need ten seconds.
+const Words given_time{"/usr/bin/env", "OMPI_MCA_odls_base_sigkill_timeout=30",
+                       "PRTE_MCA_odls_base_sigkill_timeout=30"};
 
 /// Begins the command of a process that writes its number to the file that ends with its rank.
 Words noting_id(const std::string& file) {
