@@ -174,9 +174,9 @@ std::vector<BeamState> best_of(std::vector<BeamChild> children, int width) {
   return states;
 }
 
-/// Seconds that every order takes at least. Some of a rank's cells have so much before them, all of
-/// them take so long, and so much follows each: the largest such sum of all ranks. Of a stage that
-/// may keep K microbatches, a forward waits for the gradient of the microbatch K before.
+/// Seconds that every order takes at least: of some of a rank's cells, the least that is before one
+/// of them, what all take, and the least that is after one; the largest such sum of all ranks. Of a
+/// stage that may keep K microbatches, a forward waits for the gradient of the microbatch K before.
 double least_seconds(const OrderGraph& graph) {
   const int count = graph.task.microbatches;
   std::vector<std::vector<int>> cells(graph.task.ranks());

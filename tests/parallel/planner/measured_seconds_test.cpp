@@ -1,4 +1,4 @@
-// Seconds that a run measured, divided among layers and added up to other stages. Chapter 06.
+// Seconds that a run measured, divided among layers and added up to other stages. Chapter 16.
 #include "parallel/planner/stage_seconds.h"
 #include "tests/catch.h"
 

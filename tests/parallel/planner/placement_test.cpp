@@ -1,5 +1,5 @@
 // Placement: random graphs against all placements, loads by hand, and graphs that are too large.
-// Chapter 06; Tarnawski et al. 2020.
+// Chapter 16; Tarnawski et al. 2020.
 #include "parallel/planner/placement.h"
 
 #include <random>
