@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/error.h"
@@ -125,11 +126,17 @@ class UnfinishedExport {
  public:
   /// throws: Error if an export would take something from others, or can't be written there
   explicit UnfinishedExport(const fs::path& asked)
-      : folder_((asked / "").parent_path()), path_(folder_.string() + ".partial") {
+      : folder_((asked / "").parent_path()),
+        path_(folder_.string() + ".partial"),
+        replaced_(path_.string() + ".old") {
     PG_CHECK(!folder_.empty() && folder_.has_filename(), "an export needs a folder: name one");
     std::error_code ignored;
     PG_CHECK(!fs::equivalent(folder_, fs::current_path(), ignored), folder_.string(),
              ": an export replaces its folder, and this one is in use: name another folder");
+    if (fs::exists(replaced_)) {  // a program was killed in exchange()
+      fs::rename(replaced_, folder_, ignored);
+      if (ignored) fs::rename(replaced_, path_);  // the folder holds the newer export already
+    }
     make_folder(path_);
     lock();
     for (const fs::path& each : {path_, folder_}) try {
@@ -139,11 +146,6 @@ class UnfinishedExport {
         throw;
       }
     remove_files(path_);
-  }
-  UnfinishedExport(const UnfinishedExport&) = delete;
-  UnfinishedExport& operator=(const UnfinishedExport&) = delete;
-  ~UnfinishedExport() {
-    if (file_ >= 0) ::close(file_);  // frees the lock
   }
 
   void write(const LoadedGpt& gpt) const {
@@ -159,33 +161,48 @@ class UnfinishedExport {
     write_file(path_ / export_list, list + checksum_of(list) + '\n');
   }
   /// Takes the place of the folder, with its permissions and with files of others that it holds.
+  /// The earlier export is removed once this one is there.
   void put_in_place() const {
     std::error_code problem;
-    if (fs::exists(folder_)) fs::permissions(path_, fs::status(folder_).permissions(), problem);
-    remove_files(folder_);
+    make_folder(folder_);
+    const Descriptor earlier(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    ::flock(earlier.number, LOCK_EX);  // no other program may write to it as path_
+    fs::permissions(path_, fs::status(folder_).permissions(), problem);
+    exchange();
+    remove_files(path_);
     std::vector<fs::path> others;  // of the user, such as a README.md
-    for (const fs::directory_entry& file : fs::directory_iterator(folder_, problem))
+    for (const fs::directory_entry& file : fs::directory_iterator(path_, problem))
       others.push_back(file.path());
-    for (const fs::path& file : others) fs::rename(file, path_ / file.filename());
-    fs::remove(folder_, problem);
-    fs::rename(path_, folder_, problem);
-    PG_CHECK(!problem, "can't write ", folder_.string(), ": ", problem.message());
+    for (const fs::path& file : others) fs::rename(file, folder_ / file.filename());
+    fs::remove(path_, problem);
   }
 
  private:
+  /// Exchanges the names of path_ and the folder, in one step if the file system can. A program
+  /// that is killed between three steps leaves replaced_, which the next export finds.
+  void exchange() const {
+    const char *from = path_.c_str(), *to = folder_.c_str();
+    if (::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) == 0) return;
+    std::error_code problem;
+    fs::rename(folder_, replaced_, problem);
+    if (!problem) fs::rename(path_, folder_, problem);
+    if (!problem) fs::rename(replaced_, path_, problem);
+    PG_CHECK(!problem, "can't write ", folder_.string(), ": ", problem.message());
+  }
   /// The system frees the lock of a program that ends. File systems without locks have none.
   void lock() {
-    file_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    file_.number = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct ::stat locked {
     }, named{};
-    const bool is_free = (::flock(file_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) &&
-                         ::fstat(file_, &locked) == 0 && ::stat(path_.c_str(), &named) == 0 &&
+    const bool is_free = (::flock(file_.number, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) &&
+                         ::fstat(file_.number, &locked) == 0 &&
+                         ::stat(path_.c_str(), &named) == 0 &&
                          locked.st_ino == named.st_ino;  // else an export has just become complete
     PG_CHECK(is_free, path_.string(), ": another program exports there now; start this one later");
   }
 
-  const fs::path folder_, path_;
-  int file_ = -1;
+  const fs::path folder_, path_, replaced_;
+  Descriptor file_{-1};
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 // A run that is killed before or in the midst of any call that changes files loses nothing: it
-// resumes from a checkpoint at least as new as the one that it began with, to the same bits.
+// resumes from a checkpoint at least as new as the one that it began with, to the same bits. A
+// killed export leaves the earlier one or its own, and the next one completes it.
 // Not here: kills at chance moments (runs_test.cpp), and damaged files.
 #include <signal.h>
 
@@ -77,6 +78,34 @@ TEST_CASE("a run that is killed before a call that changes files resumes to the 
   const Kills kills(layouts[0]);
   REQUIRE(kills.points > 100);
   for (int i = 0; i < 10; ++i) kills.check((i * kills.points + kills.points / 2) / 10);
+}
+
+TEST_CASE("an export that is killed leaves a whole one, or the next export restores it") {
+  const Runs runs;
+  runs.train("run", {"--stop-after", "3"});
+  const std::string from = runs.path("run"), own = runs.path("own");
+  const Words words{"checkpoint", "export", from, own};
+  runs.succeed(words);
+  runs.folder.write("own/README.md", "mine");
+  const auto before = files_in(own);
+  for (const std::string exchange : {"NO_EXCHANGE=1", "EXCHANGE=1"}) {
+    const auto killed = [&](const std::string& setting) {
+      return run({"/usr/bin/env", "LD_PRELOAD=" + program("libkill_before.so"), exchange, setting,
+                  program("checkpoint"), "export", from, own});
+    };
+    REQUIRE(killed("KILL_COUNT=" + runs.path("calls")).status == 0);
+    const int points = std::stoi(plangrad::nn::read_file(runs.path("calls")));
+    REQUIRE(points > 30);
+    for (int point = points - 30; point < points; ++point) {  // where the folders are exchanged
+      CAPTURE(exchange, point);
+      CHECK(killed("KILL_AT=" + std::to_string(point)).status == 128 + SIGKILL);
+      const bool is_whole = run({"checkpoint", "verify", own}).status == 0;
+      CHECK((is_whole || std::filesystem::exists(own + ".partial.old/model.safetensors")));
+      runs.succeed(words);
+      CHECK(files_in(own) == before);
+      CHECK_FALSE(std::filesystem::exists(own + ".partial"));
+    }
+  }
 }
 
 TEST_CASE("a signal before training ends the program, which leaves nothing") {

@@ -3,6 +3,7 @@
 //   KILL_AT=N     kills before call N, counted from 0; if it is a write, after half of it
 //   KILL_BY=S     ends it by signal S, which it may handle; SIGKILL if it is not set
 //   KILL_COUNT=F  writes the number of calls into the file F at the end
+//   NO_EXCHANGE=1 the file system can't exchange two names
 // Not here: what must be left (killed_everywhere_test.cpp). Chapter 15.
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstdarg>
 #include <cstdio>
@@ -105,6 +107,14 @@ int rename(const char* from, const char* to) noexcept {
   static const auto next = real(&::rename, "rename");
   die_if_due();
   return next(from, to);
+}
+
+int renameat2(int from_folder, const char* from, int to_folder, const char* to,
+              unsigned int flags) noexcept {
+  static const auto next = real(&::renameat2, "renameat2");
+  if (std::getenv("NO_EXCHANGE")) return errno = EINVAL, -1;
+  die_if_due();
+  return next(from_folder, from, to_folder, to, flags);
 }
 
 int unlink(const char* path) noexcept {
