@@ -51,19 +51,10 @@ std::string event_at(double time, std::int64_t step) {
   return event;
 }
 
-/// A Summary's value: tag is field 1, simple_value is field 2.
-std::string summary_value(const std::string& tag, double number) {
-  std::string value;
-  append_field(value, 1, tag);
-  append_key(value, 2, fixed32);
-  append_fixed(value, std::bit_cast<std::uint32_t>(static_cast<float>(number)));
-  return value;
-}
-
 /// The format stores a checksum rotated and shifted, as that of bytes with checksums is a weak one.
 std::uint32_t masked(std::uint32_t crc) { return std::rotr(crc, 15) + 0xA282EAD8u; }
 
-constexpr const char* events_prefix = "events.out.tfevents.";
+constexpr std::string_view events_prefix = "events.out.tfevents.";
 
 double seconds_since_1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -100,12 +91,22 @@ std::string copy_aside(const fs::path& file) {
 }
 
 /// Null if the text is no JSON.
-json json_of(const std::string& text) {
-  try {
-    return nn::parse_json(text);
-  } catch (const std::exception&) {
-    return nullptr;
-  }
+json json_of(const std::string& text) try {
+  return nn::parse_json(text);
+} catch (const std::exception&) {
+  return nullptr;
+}
+
+/// TensorBoard's files that a folder's run saved as its own; the newest one if it saved no names.
+std::vector<std::string> saved_events(const fs::path& folder) try {
+  const auto run = nn::read_manifest(folder / "checkpoint", nn::manifest_name).run;
+  return run->at("metrics").at("events").get<std::vector<std::string>>();
+} catch (const std::exception&) {
+  std::string newest;
+  for (const fs::directory_entry& file : fs::directory_iterator(folder))
+    if (const std::string name = file.path().filename().string(); is_event_file(name))
+      newest = std::max(newest, name);
+  return {newest};
 }
 
 /// The number under a key, or 0: lines of a file may be damaged.
@@ -117,8 +118,9 @@ double number_in(const json& line, const char* key) {
 }  // namespace
 
 bool is_event_file(std::string_view name) {  // .paragrad: by the project's first name
-  return name.starts_with(events_prefix) &&
-         (name.ends_with(".plangrad") || name.ends_with(".paragrad"));
+  if (!name.starts_with(events_prefix)) return false;
+  const std::size_t end = name.find_first_not_of("0123456789", events_prefix.size());
+  return end < name.size() && (name.substr(end) == ".plangrad" || name.substr(end) == ".paragrad");
 }
 
 AppendedFile::AppendedFile(const std::filesystem::path& path) : file_(nn::create_file(path)) {}
@@ -153,16 +155,21 @@ EventFile::EventFile(const std::filesystem::path& path, double time) : file_(pat
 void EventFile::write(double time, std::int64_t step,
                       const std::vector<std::pair<std::string, double>>& values) {
   std::string event = event_at(time, step), summary;
-  for (const auto& [tag, number] : values) append_field(summary, 1, summary_value(tag, number));
+  for (const auto& [tag, number] : values) {
+    std::string value;  // tag is field 1, simple_value is field 2
+    append_field(value, 1, tag);
+    append_key(value, 2, fixed32);
+    append_fixed(value, std::bit_cast<std::uint32_t>(static_cast<float>(number)));
+    append_field(summary, 1, value);
+  }
   append_field(event, 5, summary);
   write_record(event);
 }
 
 void EventFile::write_record(const std::string& event) {
-  std::string length, record;
-  append_fixed(length, std::uint64_t{event.size()});
-  record = length;
-  append_fixed(record, masked(crc32c(length)));
+  std::string record;
+  append_fixed(record, std::uint64_t{event.size()});
+  append_fixed(record, masked(crc32c(record)));
   record += event;
   append_fixed(record, masked(crc32c(event)));
   file_.write(record);
@@ -178,28 +185,25 @@ json line_of(const HeardUpdate& update, std::int64_t units, const std::string& u
           {"bytes_sent", update.bytes_sent}};
 }
 
-std::vector<MetricFiles::Column> MetricFiles::columns_for(const std::string& unit) {
-  return {{"step", ""},
-          {"loss", "loss/training"},
-          {"validation_loss", "loss/validation"},
-          {"validation_accuracy", "accuracy/validation"},
-          {"learning_rate", "update/learning_rate"},
-          {"gradient_norm", "update/gradient_norm"},
-          {"seconds", "speed/seconds_per_update"},
-          {unit + "_per_second", "speed/" + unit + "_per_second"},
-          {"bytes_sent", "messages/bytes_sent"}};
-}
-
 MetricFiles::MetricFiles(fs::path folder, const std::string& unit, const std::vector<json>& earlier)
-    : folder_(std::move(folder)), columns_(columns_for(unit)) {
-  if (fs::exists(path())) suffix_ = ".partial";
+    : folder_(std::move(folder)),
+      columns_{{"step", ""},
+               {"loss", "loss/training"},
+               {"validation_loss", "loss/validation"},
+               {"validation_accuracy", "accuracy/validation"},
+               {"learning_rate", "update/learning_rate"},
+               {"gradient_norm", "update/gradient_norm"},
+               {"seconds", "speed/seconds_per_update"},
+               {unit + "_per_second", "speed/" + unit + "_per_second"},
+               {"bytes_sent", "messages/bytes_sent"}} {
+  if (fs::exists(path())) suffix_ = ".partial", own_events_ = saved_events(folder_);
   const double now = seconds_since_1970();
-  events_name_ = autograd::text(events_prefix, static_cast<std::int64_t>(now), ".plangrad");
+  own_events_.push_back(autograd::text(events_prefix, static_cast<std::int64_t>(now), ".plangrad"));
   lines_.emplace(path());
   table_.emplace(folder_ / ("metrics.csv" + suffix_));
-  events_.emplace(folder_ / (suffix_.empty() ? events_name_ : "events" + suffix_), now);
+  events_.emplace(folder_ / (suffix_.empty() ? own_events_.back() : "events" + suffix_), now);
   std::string header;
-  for (const Column& column : columns_) header += (header.empty() ? "" : ",") + column.key;
+  for (const auto& [key, tag] : columns_) header += (header.empty() ? "" : ",") + key;
   table_->write(header + '\n');
   double time = now;  // of an earlier update: as long ago as the later ones took
   for (const json& line : earlier) time -= number_in(line, "seconds");
@@ -207,7 +211,7 @@ MetricFiles::MetricFiles(fs::path folder, const std::string& unit, const std::ve
 }
 
 std::string MetricFiles::problem() const {
-  const std::string events = suffix_.empty() ? events_name_ : "events" + suffix_;
+  const std::string events = suffix_.empty() ? own_events_.back() : "events" + suffix_;
   for (const auto& [name, why] : {std::pair("metrics.jsonl" + suffix_, lines_->problem()),
                                   {"metrics.csv" + suffix_, table_->problem()},
                                   {events, events_->problem()}})
@@ -224,12 +228,12 @@ void MetricFiles::write_at(double time, const json& line) {
   checksum_ = nn::crc32_of(std::as_bytes(std::span(text)), checksum_);
   std::string row;
   std::vector<std::pair<std::string, double>> values;
-  for (const Column& column : columns_) {
-    if (&column != &columns_.front()) row += ',';
-    const auto found = line.find(column.key);
+  for (const auto& [key, tag] : columns_) {
+    if (key != "step") row += ',';
+    const auto found = line.find(key);
     if (found == line.end() || !found->is_number()) continue;
     row += found->dump();
-    if (!column.tag.empty()) values.emplace_back(column.tag, found->get<double>());
+    if (!tag.empty()) values.emplace_back(tag, found->get<double>());
   }
   if (!values.empty()) {
     table_->write(row + '\n');
@@ -239,9 +243,6 @@ void MetricFiles::write_at(double time, const json& line) {
 
 void MetricFiles::replace_earlier() {
   if (suffix_.empty()) return;
-  std::vector<fs::path> old;
-  for (const fs::directory_entry& file : fs::directory_iterator(folder_))
-    if (is_event_file(file.path().filename().string())) old.push_back(file.path());
   auto move = [&](const std::string& from, const std::string& to) {
     std::error_code problem;
     fs::rename(folder_ / from, folder_ / to, problem);  // the open file moves along
@@ -250,8 +251,10 @@ void MetricFiles::replace_earlier() {
   move("metrics.jsonl" + suffix_, "metrics.jsonl");
   move("metrics.csv" + suffix_, "metrics.csv");
   std::error_code ignored;
-  for (const fs::path& file : old) fs::remove(file, ignored);
-  move("events" + suffix_, events_name_);
+  for (const std::string& name : own_events_)
+    if (is_event_file(name)) fs::remove(folder_ / name, ignored);
+  own_events_ = {own_events_.back()};
+  move("events" + suffix_, own_events_.back());
   suffix_.clear();
   nn::sync_to_disk(folder_);
 }
@@ -259,7 +262,7 @@ void MetricFiles::replace_earlier() {
 json MetricFiles::written() {
   lines_->write("");
   PG_CHECK(lines_->problem().empty(), problem());
-  return {{"bytes", bytes_}, {"checksum", nn::digits_of(checksum_)}};
+  return {{"bytes", bytes_}, {"checksum", nn::digits_of(checksum_)}, {"events", own_events_}};
 }
 
 std::vector<json> earlier_metrics(const fs::path& folder, int steps, const json& written, bool own,

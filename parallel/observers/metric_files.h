@@ -30,7 +30,7 @@ class AppendedFile {
 /// The checksum CRC-32C (Castagnoli) of these bytes.
 std::uint32_t crc32c(std::string_view bytes);
 
-/// Whether a file of this name is one that a run of plangrad wrote for TensorBoard.
+/// Whether a run of plangrad gives a file for TensorBoard such a name.
 bool is_event_file(std::string_view name);
 
 class EventFile {
@@ -73,26 +73,21 @@ class MetricFiles {
   /// Which file lacks lines, and why; empty: none does.
   std::string problem() const;
   void replace_earlier();
-  /// The length of metrics.jsonl and the checksum of its bytes. A checkpoint that says so is
-  /// committed once they are on disk.
+  /// The length of metrics.jsonl, the checksum of its bytes, and the names of the events' files. A
+  /// checkpoint that says so is committed once they are on disk.
   /// throws: Error if they can't be written
   nlohmann::json written();
   /// The file that holds the lines of metrics.jsonl now.
   std::filesystem::path path() const { return folder_ / ("metrics.jsonl" + suffix_); }
 
  private:
-  /// A number over steps: its key in a line, and its tag in TensorBoard, none for the step itself.
-  struct Column {
-    std::string key, tag;
-  };
-  static std::vector<Column> columns_for(const std::string& unit);
-
   void write_at(double time, const nlohmann::json& line);
 
   std::filesystem::path folder_;
   std::string suffix_;  // ".partial" beside the files of an earlier run
-  std::vector<Column> columns_;
-  std::string events_name_;
+  /// Numbers over steps: the key in a line, and the tag in TensorBoard, none for the step itself.
+  std::vector<std::pair<std::string, std::string>> columns_;
+  std::vector<std::string> own_events_;  // TensorBoard's files of this run; the last is open
   std::optional<AppendedFile> lines_, table_;
   std::optional<EventFile> events_;
   std::int64_t bytes_ = 0;      // of metrics.jsonl

@@ -192,14 +192,18 @@ TEST_CASE("a run replaces no files that no run left") {
 
 TEST_CASE("others' events for TensorBoard stay, and a run's own are written anew") {
   const Runs runs;
-  const std::string out = runs.path("run"), theirs = out + "/events.out.tfevents.1700000000.host.1";
+  const std::string out = runs.path("run"), start = "run/events.out.tfevents.";
   fs::create_directories(out);
-  std::ofstream(theirs) << "theirs";
+  runs.folder.write(start + "1700000000.host.1", "theirs");
   REQUIRE(run(runs.words("run", {"--stop-after", "3"})).status == 0);
+  for (const char* name : {"1700000000.plangrad", "9999999999.plangrad"})  // of other runs
+    runs.folder.write(start + name, "theirs");
+  runs.resume("run", {"--stop-after", "1"});
   runs.resume("run");
-  CHECK(plangrad::nn::read_file(theirs) == "theirs");
-  int own = 0;
-  for (const auto& [file, bytes] : files_in(out)) own += file.ends_with(".plangrad");
+  int theirs = 0, own = 0;
+  for (const auto& [file, bytes] : files_in(out))
+    if (file.starts_with("events.out.tfevents.")) ++(bytes == "theirs" ? theirs : own);
+  CHECK(theirs == 3);
   CHECK(own == 1);
 }
 
