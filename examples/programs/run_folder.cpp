@@ -147,8 +147,9 @@ void check_out(const parallel::SessionScope& scope) {
              "checkpoint that the run could continue: move it away, name another folder, or ",
              "replace it with --overwrite");
   if (is_of_unsaved_run(out)) return;
-  for (const char* name : {"metrics.jsonl", "metrics.csv", "summary.json", "report.html",
-                           "trace.json", "plan.html", "recorded.plan", "diverged"})
+  for (const char* name :
+       {"metrics.jsonl", "metrics.csv", "summary.json", "report.html", "trace.json", "plan.html",
+        "recorded.plan", "diverged", "huggingface/plangrad-checksums.txt"})
     PG_CHECK(!fs::exists(fs::symlink_status(out / name, ignored)), "--out ", out.string(), " has ",
              name, ", which the run would replace, and no run to continue: name another folder, ",
              "or replace it with --overwrite");

@@ -188,6 +188,17 @@ TEST_CASE("a run replaces no files that no run left") {
     runs.succeed(words + Words{"--overwrite"});
     CHECK(step_of(out) == 2);
   }
+  // The export of another run, which is intact:
+  runs.train("run", {"--steps", "3"});
+  const std::string out = runs.path("out");
+  fs::create_directory(out);
+  fs::copy(runs.path("run/huggingface"), out + "/huggingface");
+  const Words resume{"train_gpt", "--resume", runs.path("run"), "--data", runs.data,
+                     "--steps",   "4",        "--out",          out};
+  for (const Words& words : {tiny_run(runs.data, out, {"--layers", "2"}), resume})
+    check_untouched(out, words, "has huggingface/plangrad-checksums.txt, which the run would");
+  runs.succeed(resume + Words{"--overwrite"});
+  CHECK(step_of(out) == 4);
 }
 
 TEST_CASE("others' events for TensorBoard stay, and a run's own are written anew") {
