@@ -280,7 +280,11 @@ std::vector<json> earlier_metrics(const fs::path& folder, int steps, const json&
       path = beside;
   }
   std::vector<json> lines = metrics_of(path);
-  std::erase_if(lines, [steps](const json& line) { return line["step"] > steps; });
+  bool reached = false;  // update `steps`: a later line about an earlier one is another program's
+  std::erase_if(lines, [&](const json& line) {
+    reached = reached || line["step"] == steps;
+    return reached ? line["step"] != steps : line["step"] > steps;
+  });
   return lines;
 }
 
