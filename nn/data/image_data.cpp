@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 
 #include "autograd/random.h"
 #include "nn/checkpoint/file.h"
@@ -183,13 +184,13 @@ ImageData load_image_data(const std::string& folder) {
            " x ", test.width);
   PixelStatistics statistics = pixel_statistics(train);
   pixel_statistics(test);  // throws if they are all the same
-  ImageData data{
-      ImageSet(std::move(train), read_idx_labels(find("train-labels-idx1-ubyte")), statistics),
-      ImageSet(std::move(test), read_idx_labels(find("t10k-labels-idx1-ubyte")), statistics)};
-  PG_CHECK(data.validation.classes() <= data.training.classes(), from.string(),
-           ": a label of the validation images, ", data.validation.classes() - 1,
-           ", never occurs in training");
-  return data;
+  const auto labels = read_idx_labels(find("train-labels-idx1-ubyte"));
+  const auto others = read_idx_labels(find("t10k-labels-idx1-ubyte"));
+  const std::set<int> known(labels.begin(), labels.end());
+  for (const int label : others)
+    PG_CHECK(known.contains(label), from.string(), ": a label of the validation images, ", label,
+             ", never occurs in training: are these the labels of the training images?");
+  return {{std::move(train), labels, statistics}, {std::move(test), others, statistics}};
 }
 
 }  // namespace plangrad::nn

@@ -148,6 +148,9 @@ TEST_CASE("image data: a folder gives two sets, normalised by the training image
   fs::rename(folder.path / "kept", images);
   folder.file("t10k-labels-idx1-ubyte", label_file(3));
   CHECK_THROWS_WITH(load_image_data(folder.path.string()), Contains("2 images and 3 labels"));
+  folder.packed("train-labels-idx1-ubyte.gz", word(0x801) + word(6) + std::string(6, '\xff'));
+  CHECK_THROWS_WITH(load_image_data(folder.path.string()),
+                    Contains("a label of the validation images, 0, never occurs in training"));
   fs::remove(folder.path / "train-images-idx3-ubyte");
   CHECK_THROWS_WITH(load_image_data(folder.path.string()), Contains("train-images-idx3-ubyte"));
   CHECK_THROWS_WITH(load_image_data("no-such-folder"), Contains("give a folder of IDX files"));
