@@ -42,8 +42,7 @@ class EventFile {
   ///   time: seconds since 1970
   void write(double time, std::int64_t step,
              const std::vector<std::pair<std::string, double>>& values);
-  /// AppendedFile::problem()
-  const std::string& problem() const { return file_.problem(); }
+  const std::string& problem() const { return file_.problem(); }  ///< see AppendedFile
 
  private:
   void write_record(const std::string& event);

@@ -167,8 +167,7 @@ std::string about_times(const std::optional<SharedCores>& shared, const Timeline
   };
   std::string line = fmt::format(
       "{} ranks on {} core{}: they can be busy for at most {:.3g}% of the time. The measured time, "
-      "{}, "
-      "and its bubble of {} are those of a shared machine.",
+      "{}, and its bubble of {} are those of a shared machine.",
       shared->ranks, shared->cores, shared->cores == 1 ? "" : "s",
       100 * (1.0 * shared->cores / shared->ranks), seconds_text(measured.makespan()),
       bubble(measured));

@@ -107,8 +107,7 @@ json RunRecord::summary(Lead& lead) {
   const Plan& plan = recordings_.back().updates.plan;
   const std::string& unit = log_.settings().unit;
   constexpr std::ptrdiff_t most_events = 300;  // the last ones
-  const std::ptrdiff_t left_out =
-      std::max<std::ptrdiff_t>(0, static_cast<std::ptrdiff_t>(events_.size()) - most_events);
+  const auto left_out = std::max<std::ptrdiff_t>(0, std::ssize(events_) - most_events);
   std::map<std::string, std::int64_t> sent;
   for (const auto& [name, bytes] : bytes_sent_) sent[name.second] += bytes;
   std::vector<RankCores> cores;
