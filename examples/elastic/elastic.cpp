@@ -134,7 +134,7 @@ void remove_flag(Words& words, const std::string& name, bool has_value) {
 }
 
 void continue_run(Words& words, const std::filesystem::path& run) {
-  for (const char* flag : {"--resume", "--from", "--plan-from", "--row", "--reduction",
+  for (const char* flag : {"--resume", "--at", "--from", "--plan-from", "--row", "--reduction",
                            "--ranks-per-host", "--pretend-compute", "--pretend-link"})
     remove_flag(words, flag);  // the checkpoint has those that still fit
   words.push_back("--resume=" + run.string());
@@ -163,6 +163,9 @@ class ElasticRun {
  public:
   ElasticRun(const Words& words, const Session& session, const RanksLost& first)
       : words_(words), session_(session), flags_(first.flags), losses_(first.planned) {
+    if (first.first > 0) continue_run(words_, value_of(words_, "--resume"));
+    if (first.first > 0) words_.push_back(text("--at=", first.first));
+    first_ = first.first;
     for (int rank = 0; rank < first.ranks; ++rank) here_.push_back(rank);
     seats_ = here_;
     for (const char* flag : {"--lose", "--out"}) remove_flag(words_, flag);
@@ -188,6 +191,7 @@ class ElasticRun {
   void join();
   int session();
   int next_border() const;
+  bool has_saved() const { return saved_ > first_; }
   Words words_for(const parallel::PlanSpec& layout) const;
 
   Words words_;  // the user's
@@ -198,7 +202,7 @@ class ElasticRun {
   std::vector<int> seats_;   // the rank that each of the session's ranks is
   std::map<int, int> away_;  // ranks that come back, and after which update
   std::filesystem::path out_;
-  int saved_ = 0, segment_ = 0;  // where the session stops; 0: at the run's end
+  int first_ = 0, saved_ = 0, segment_ = 0;  // where the session stops; 0: at the run's end
   int times_ = 0, repeated_ = 0, number_ = 0;
   Words news_;  // that no checkpoint's metrics have yet
 };
@@ -261,7 +265,7 @@ int ElasticRun::next_border() const {
 
 Words ElasticRun::words_for(const parallel::PlanSpec& layout) const {
   Words words = words_;
-  if (saved_ > 0) continue_run(words, out_);
+  if (has_saved()) continue_run(words, out_);
   words.push_back("--out=" + out_.string());
   set_layout(words, layout);
   if (segment_ > 0) words.push_back(text("--stop-after=", segment_ - saved_));
@@ -277,8 +281,8 @@ Words ElasticRun::words_for(const parallel::PlanSpec& layout) const {
 int ElasticRun::session() {
   const int ranks = static_cast<int>(here_.size());
   PG_CHECK(!here_.empty(), "no rank is left; ",
-           saved_ > 0 ? text("continue with --resume ", out_.string())
-                      : "nothing was saved, for which there is --save-every");
+           has_saved() ? text("continue with --resume ", out_.string())
+                       : "nothing was saved, for which there is --save-every");
   segment_ = next_border();
   seats_ = here_;
   ++number_;
@@ -294,7 +298,7 @@ int ElasticRun::session() {
     } catch (const UsageError& error) {
       why = error.what();
     }
-  if (saved_ > 0) why += text("; continue with --resume ", out_.string(), " on more");
+  if (has_saved()) why += text("; continue with --resume ", out_.string(), " on more");
   throw autograd::Error(text("no plan fits what is left, ", counted(ranks, "rank"), ": ", why));
 }
 

@@ -48,7 +48,7 @@ std::string value_of(const Words& words, const std::string& name);
 /// Removes a flag and its value, if it has one, from words of a command.
 void remove_flag(Words& words, const std::string& name, bool has_value = true);
 
-/// Makes words of a command continue the run in a folder.
+/// Makes words of a command continue the run in a folder, from its newest update.
 void continue_run(Words& words, const std::filesystem::path& run);
 
 /// Makes words of a command ask for this layout, whatever they said of theirs before.
@@ -70,8 +70,8 @@ struct RanksLost : autograd::Error {
   using Error::Error;
   std::vector<PlannedLoss> lost;  ///< counted as the session counts ranks
   std::vector<PlannedLoss> planned;
-  int ranks = 0;  ///< ranks of the session
-  int saved = 0;  ///< the newest update that is saved; 0: none
+  int ranks = 0, first = 0;  ///< ranks of the session, and updates done before it
+  int saved = 0;             ///< the newest update that the run has saved, or `first`
   std::filesystem::path out;
   nlohmann::json flags;  ///< the session's flags
 };

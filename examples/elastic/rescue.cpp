@@ -20,6 +20,7 @@ namespace {
 struct Saved {
   std::string run_id;  ///< empty: none is saved; "?": none of them can be read
   int update = 0;
+  std::string checksum = {};
 };
 
 Saved newest_in(const fs::path& out) {
@@ -27,7 +28,7 @@ Saved newest_in(const fs::path& out) {
   Saved found;
   for (const std::string& manifest : nn::manifests_of(folder)) try {
       const Checkpoint newest(folder, manifest);
-      return {newest.run_id(), static_cast<int>(newest.step())};
+      return {newest.run_id(), static_cast<int>(newest.step()), newest.manifest().checksum};
     } catch (const Error&) {
       found.run_id = "?";
     }
@@ -135,6 +136,10 @@ void Rescuer::failed(SessionRank& rank) noexcept try {
   rescue_->add_remains_of(rank);
 }
 
+Rescue::Rescue(const SessionScope& scope) {
+  if (scope.given_up >= 0) given_up_ = newest_in(scope.out).checksum;
+}
+
 void Rescue::add_remains_of(SessionRank& rank) try {
   Remains remains = remains_of(rank);
   std::lock_guard lock(mutex_);
@@ -184,8 +189,7 @@ std::string Rescue::save(const RescueSettings& settings, const LearningRate& rat
     for (const auto& [stage, left] : rank.stages) updates.insert(left.update);
   if (updates.empty() || *updates.rbegin() == remains_.front().first) return "";
   const fs::path out = settings.scope.out;
-  const int newest = newest_save(out), first = remains_.front().first;
-  const int before = newest == settings.scope.given_up ? first : newest;
+  const int before = newest_save(out), first = remains_.front().first;
   const fs::path to = diverged_ ? out / "diverged" : out;
   for (const fs::path& folder : {out, to}) {
     const bool is_given_up = settings.scope.overwrite && folder == to;
@@ -194,7 +198,7 @@ std::string Rescue::save(const RescueSettings& settings, const LearningRate& rat
       return text("the last updates are lost, as ", folder.string(),
                   " holds another run, which stays; save earlier with --save-every");
   }
-  const std::string go_on = diverged_ ? how_to_go_back(out, newest, first)
+  const std::string go_on = diverged_ ? how_to_go_back(out, newest_in(out).update, first)
                                       : text("; continue with --resume ", out.string());
   std::string problem;
   for (auto update = updates.rbegin(); update != updates.rend() && *update > before; ++update) try {
@@ -228,7 +232,8 @@ std::string Rescue::how_to_go_back(const fs::path& out, int newest, int first) {
 
 int Rescue::newest_save(const fs::path& out) const {
   const Saved saved = newest_in(out);
-  return remains_.empty() || saved.run_id != remains_.front().run_id ? 0 : saved.update;
+  if (remains_.empty() || saved.run_id != remains_.front().run_id) return 0;
+  return saved.checksum == given_up_ ? remains_.front().first : saved.update;
 }
 
 /// The lines of the updates so far, with those that rank 0 had not written yet. The last line names

@@ -49,6 +49,8 @@ struct RescueSettings {
 /// Shared by the ranks of a process, which add what they have when they fail.
 class Rescue {
  public:
+  /// scope: of the session, before it saves anything
+  explicit Rescue(const SessionScope& scope = {});
   /// Adds the state of a rank; if it can't be read, nothing is saved.
   void add_remains_of(SessionRank& rank);
   /// Says that the run diverged: its last update goes to the folder diverged/, where it takes the
@@ -63,7 +65,7 @@ class Rescue {
   /// the user: what is saved, or why not and which earlier save is the newest; empty if the session
   /// made no update.
   std::string save(const RescueSettings& settings, const LearningRate& learning_rate) const;
-  /// The newest update of the run that is saved in its folder; 0: none.
+  /// The newest update in the run's folder that the run continued from or has saved; 0: none.
   int newest_save(const std::filesystem::path& out) const;
 
  private:
@@ -76,6 +78,7 @@ class Rescue {
 
   std::mutex mutex_;
   std::vector<Remains> remains_;
+  std::string given_up_;   // checksum of the newest save that the run did not continue from
   std::string forbidden_;  // why; empty: it is not
   bool diverged_ = false;
 };

@@ -45,6 +45,7 @@ RunSettings session_settings(const RunFlags& run, const RunLayout& layout, const
   settings.engine.hosts = layout.hosts();
   settings.plans = layout.plans();
   ObservedRun& observed = settings.observed;
+  observed.rescue = std::make_shared<Rescue>(run);
   Pretended pretended;
   std::string left_out;
   try {
@@ -225,7 +226,8 @@ RanksLost ranks_lost(const RunFlags& flags, const ReadyRun& run, const Lost& los
   }
   result.ranks = run.layout.ranks();
   result.out = run.settings.out;
-  result.saved = run.settings.observed.rescue->newest_save(result.out);
+  result.first = run.layout.first();
+  result.saved = std::max(result.first, run.settings.observed.rescue->newest_save(result.out));
   result.flags = run.layout.flags();
   return result;
 }

@@ -154,6 +154,29 @@ TEST_CASE("an elastic run loses ranks, goes on with those that are left, and tak
   CHECK(events == told);
 }
 
+TEST_CASE("an elastic run that goes back to an older update continues from what it has saved") {
+  const Runs runs{{"--data-parallel", "2", "--evaluate-every", "0"}};
+  runs.train("run", {"--save-every", "2", "--steps", "4"});
+  const Words often{"manifest.json", "manifest-6.json"};
+  const std::tuple<std::string, Words, std::string, Words> losses[] = {
+      {"back", {"--lose", "1@3"}, "2", often},
+      {"moved", {"--lose", "1@3-4"}, "2", often},
+      {"back", {"--lose", "1@6"}, "5", often}};
+  for (const auto& [folder, more, from, manifests] : losses) {
+    CAPTURE(more);
+    const std::string out = runs.path(folder);
+    std::filesystem::remove_all(runs.path("back"));
+    std::filesystem::copy(runs.path("run"), runs.path("back"),
+                          std::filesystem::copy_options::recursive);
+    const Words back{"train_gpt", "--resume", runs.path("back"), "--at", "2", "--out", out};
+    const Finished ended = succeeded(run(back + Words{"--steps", "8", "--elastic"} + more));
+    CHECK_THAT(ended.output, Contains("goes on after update " + from + ", 0 updates are done"));
+    CHECK(step_of(out) == 8);
+    CHECK(plangrad::nn::manifests_of(out + "/checkpoint") == manifests);
+    CHECK(losses_by_update(out).size() >= 5);  // rank 1 alone may know a few
+  }
+}
+
 TEST_CASE("an elastic run drops the flags that fewer ranks can't have, and names them") {
   const std::pair<Words, const char*> layouts[] = {
       {{"--stages", "3", "--cuts", "1,2"}, " --cuts=1,2"},
