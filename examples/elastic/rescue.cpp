@@ -291,6 +291,7 @@ void Rescue::commit(int update, const fs::path& out, const RescueSettings& setti
   commit_checkpoint(
       folder, mark, run, files,
       {.count = std::max(2, settings.scope.keep),
+       .last = std::max(newest_save(out), remains_.front().first),
        .given_up = out == settings.scope.out ? settings.scope.given_up : newest_save(out)});
   lines.replace_earlier();
 }

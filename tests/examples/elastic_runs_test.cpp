@@ -161,7 +161,11 @@ TEST_CASE("an elastic run that goes back to an older update continues from what 
   const std::tuple<std::string, Words, std::string, Words> losses[] = {
       {"back", {"--lose", "1@3"}, "2", often},
       {"moved", {"--lose", "1@3-4"}, "2", often},
-      {"back", {"--lose", "1@6"}, "5", often}};
+      {"back", {"--lose", "1@6"}, "5", often},
+      {"back",
+       {"--lose", "1@6", "--save-every", "0", "--keep", "5"},
+       "5",
+       {"manifest.json", "manifest-5.json", "manifest-2.json"}}};  // 4 was not continued from
   for (const auto& [folder, more, from, manifests] : losses) {
     CAPTURE(more);
     const std::string out = runs.path(folder);
