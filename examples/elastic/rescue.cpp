@@ -23,16 +23,37 @@ struct Saved {
   std::string checksum = {};
 };
 
-Saved newest_in(const fs::path& out) {
+Saved newest_in(const fs::path& out, int before = std::numeric_limits<int>::max()) {
   const fs::path folder = out / "checkpoint";
   Saved found;
   for (const std::string& manifest : nn::manifests_of(folder)) try {
       const Checkpoint newest(folder, manifest);
+      if (newest.step() >= before) continue;
       return {newest.run_id(), static_cast<int>(newest.step()), newest.manifest().checksum};
     } catch (const Error&) {
       found.run_id = "?";
     }
   return found;
+}
+
+/// Weights from which a run diverges may have grown wrong before they were saved.
+///   newest: the newest update that is saved in `run`, 0: none is; wrong: it is where it diverged
+std::string how_to_go_back(const fs::path& run, int newest, int first, bool wrong) {
+  if (newest == 0 && first == 0)
+    return "the run diverged before its first save, so begin anew: the same command with "
+           "--overwrite and a lower --learning-rate";
+  if (newest == 0) return "the run diverged, so go back to what was resumed";
+  const int older = newest_in(run, newest).update;
+  const std::string back = text("the run diverged, so go back: --resume ", run.string());
+  if (!wrong)
+    return text(back, " continues from update ", newest,
+                older > 0 ? text(", and --at ", older, " from an older one") : "");
+  if (older > 0) return text(back, " --at ", older);
+  const fs::path here = fs::absolute(run / "").lexically_normal().parent_path();
+  if (here.filename() == "diverged")
+    return how_to_go_back(here.parent_path(), newest, first, wrong);
+  return text("the run diverged, and no update before ", newest,
+              " is saved, so begin anew, with --overwrite and a lower --learning-rate");
 }
 
 /// A name for users. `stages` is the number of stages with layers, after which tied weights follow.
@@ -136,9 +157,8 @@ void Rescuer::failed(SessionRank& rank) noexcept try {
   rescue_->add_remains_of(rank);
 }
 
-Rescue::Rescue(const SessionScope& scope) {
-  if (scope.given_up >= 0) given_up_ = newest_in(scope.out).checksum;
-}
+Rescue::Rescue(const SessionScope& scope)
+    : given_up_(scope.given_up < 0 ? "" : newest_in(scope.out).checksum) {}
 
 void Rescue::add_remains_of(SessionRank& rank) try {
   Remains remains = remains_of(rank);
@@ -183,13 +203,14 @@ std::string Rescue::problem_at(int update) const {
 
 std::string Rescue::save(const RescueSettings& settings, const LearningRate& rate) const {
   if (!forbidden_.empty()) return "the last updates are not saved, as " + forbidden_;
-  if (remains_.empty()) return "";
   std::set<int> updates;
   for (const Remains& rank : remains_)
     for (const auto& [stage, left] : rank.stages) updates.insert(left.update);
-  if (updates.empty() || *updates.rbegin() == remains_.front().first) return "";
+  if (updates.empty()) return "";
   const fs::path out = settings.scope.out;
   const int before = newest_save(out), first = remains_.front().first;
+  if (*updates.rbegin() == first)
+    return diverged_ && first > 0 ? how_to_go_back(settings.scope.resume, first, first, true) : "";
   const fs::path to = diverged_ ? out / "diverged" : out;
   for (const fs::path& folder : {out, to}) {
     const bool is_given_up = settings.scope.overwrite && folder == to;
@@ -198,8 +219,8 @@ std::string Rescue::save(const RescueSettings& settings, const LearningRate& rat
       return text("the last updates are lost, as ", folder.string(),
                   " holds another run, which stays; save earlier with --save-every");
   }
-  const std::string go_on = diverged_ ? how_to_go_back(out, newest_in(out).update, first)
-                                      : text("; continue with --resume ", out.string());
+  const std::string go_on = diverged_ ? how_to_go_back(out, newest_in(out).update, first, false)
+                                      : "continue with --resume " + out.string();
   std::string problem;
   for (auto update = updates.rbegin(); update != updates.rend() && *update > before; ++update) try {
       problem = problem_at(*update);
@@ -209,25 +230,14 @@ std::string Rescue::save(const RescueSettings& settings, const LearningRate& rat
       return text("update ", *update, " is saved", diverged_ ? " aside, in " + to.string() : "",
                   ", as all its weights are still here",
                   codecs.empty() ? "" : text(", but not what ", codecs, " left out of messages"),
-                  go_on);
+                  "; ", go_on);
     } catch (const std::exception& error) {
       problem = error.what();
     }
-  if (problem.empty()) return text("update ", before, ", the last one, was saved before", go_on);
+  if (problem.empty()) return text("update ", before, ", the last one, was saved before; ", go_on);
   return text("the last updates are lost, as ", problem, "; ",
-              before > 0 ? text("the newest save is of update ", before, go_on)
+              before > 0 ? text("the newest save is of update ", before, "; ", go_on)
                          : "nothing was saved before");
-}
-
-/// Weights from which a run diverges may have grown wrong before they were saved.
-///   newest: the newest update that is saved in `out`; 0: none is
-std::string Rescue::how_to_go_back(const fs::path& out, int newest, int first) {
-  if (newest == 0 && first == 0)
-    return "; the run diverged before its first save, so begin anew: the same command with "
-           "--overwrite and a lower --learning-rate";
-  if (newest == 0) return "; the run diverged, so go back to what was resumed";
-  return text("; the run diverged, so go back: --resume ", out.string(), " continues from update ",
-              newest, ", and --at from an older one that checkpoint list ", out.string(), " names");
 }
 
 int Rescue::newest_save(const fs::path& out) const {

@@ -62,8 +62,8 @@ class Rescue {
   void forbid(const std::string& why);
 
   /// Saves, once all ranks of this process have ended. The save before stays. Returns a line for
-  /// the user: what is saved, or why not and which earlier save is the newest; empty if the session
-  /// made no update.
+  /// the user: what is saved, or why not and which earlier save is the newest. If the session made
+  /// no update, it says how to go back if the run diverged, and else is empty.
   std::string save(const RescueSettings& settings, const LearningRate& learning_rate) const;
   /// The newest update in the run's folder that the run continued from or has saved; 0: none.
   int newest_save(const std::filesystem::path& out) const;
@@ -72,7 +72,6 @@ class Rescue {
   std::string problem_at(int update) const;
   std::vector<nlohmann::json> lines_until(int update, const RescueSettings& settings,
                                           const LearningRate& learning_rate) const;
-  static std::string how_to_go_back(const std::filesystem::path& out, int newest, int first);
   void commit(int update, const std::filesystem::path& out, const RescueSettings& settings,
               const LearningRate& learning_rate) const;
 

@@ -291,7 +291,7 @@ TEST_CASE("a run that diverges leaves its good checkpoints, and goes back to one
     CHECK(ended.status == 3);
     CHECK_THAT(ended.errors,
                Contains("is saved aside, in " + out + "/diverged") &&
-                   Contains("--resume " + out + " continues from update 4, and --at"));
+                   Contains("--resume " + out + " continues from update 4, and --at 2 "));
     CHECK(step_of(out) == 4);
     CHECK(step_of(out + "/diverged") == 5);
     fs::remove_all(out + "/diverged");
@@ -312,6 +312,26 @@ TEST_CASE("a run that diverges leaves its good checkpoints, and goes back to one
   runs.resume("run", {"--at", "2", "--steps", "3"});  // replaces what was not continued from
   CHECK(step_of(out) == 3);
   CHECK(steps_in_metrics(out) == std::vector<int>{1, 2, 3});
+}
+
+TEST_CASE("a run that diverges from its newest save names an older one", "[checkpoint]") {
+  const Runs runs{{"--save-every", "2", "--evaluate-every", "0", "--clip", "0", "--steps", "9"}};
+  const auto check_advice = [&](const std::string& name, const Words& more, const auto& advice) {
+    check_ended(run(Words{"train_gpt", "--resume", runs.path(name)} + more), 3, advice);
+  };
+  const std::string back = "the run diverged, so go back: --resume " + runs.path("run");
+  const Words broken{"--stop-after", "1", "--learning-rate", "1e20", "--keep", "3"};
+  const Words aside{"--learning-rate", "1e20", "--save-every", "0"};
+  runs.train("run", {"--stop-after", "4"});
+  runs.resume("run", broken);
+  for (const Words& layout : {Words(), Words{"--stages", "2"}})
+    check_advice("run", layout, back + " --at 4\n");
+  check_advice("run", aside + Words{"--at", "4"}, "update 5 is saved aside");
+  check_advice("run/diverged", {}, back + " --at 4\n");
+  runs.train("one", {"--stop-after", "1"});
+  check_advice("one", aside, "/one continues from update 1\n");
+  runs.train("bad", broken);
+  check_advice("bad", {}, "no update before 1 is saved, so begin anew, with --overwrite");
 }
 
 TEST_CASE("a run goes on with the validation data that it began with", "[checkpoint]") {
