@@ -15,11 +15,13 @@ using namespace plangrad::examples;
 namespace fs = std::filesystem;
 namespace nn = plangrad::nn;
 
-/// Finds the folders of the run that words of a command ask for, as the program itself would.
+/// Finds the folders and the update that words of a command ask for, as the program itself would.
 void find_folders(LaunchOptions& options, const Words& words) {
   options.out = value_of(words, "--out");
   options.resume = value_of(words, "--resume");
   if (!options.resume.empty()) options.resume = nn::run_of(options.resume);
+  if (const std::string at = value_of(words, "--at"); !at.empty())
+    options.at = std::atoi(at.c_str());
   if (options.out.empty()) options.out = options.resume;
   options.is_new = options.out.empty();
   if (options.is_new) options.out = new_run_folder("elastic");

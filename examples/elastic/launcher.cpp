@@ -64,8 +64,7 @@ void note_signals() {
 Launcher::Launcher(LaunchOptions options, Words words)
     : options_(std::move(options)), words_(std::move(words)) {
   for (const char* flag : {"--out", "--transport"}) remove_flag(words_, flag);
-  if (!options_.resume.empty()) first_ = saved_in(options_.resume);
-  if (const std::string at = value_of(words_, "--at"); !at.empty()) first_ = std::atoi(at.c_str());
+  if (!options_.resume.empty()) first_ = options_.at < 0 ? saved_in(options_.resume) : options_.at;
 }
 
 /// The command of mpirun: from the newest state in memory, if there is one.

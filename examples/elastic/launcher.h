@@ -17,7 +17,7 @@
 namespace plangrad::examples {
 
 struct LaunchOptions {
-  int ranks = 2, every = 5, tries = 3;
+  int ranks = 2, every = 5, tries = 3, at = -1;  ///< at: of `resume`; -1: its newest update
   double disk_minutes = 10;
   bool fewer = false, is_new = false;  ///< is_new: `out` is a folder that elastic chose
   std::string mpirun = autograd::mpirun();
@@ -52,7 +52,7 @@ class Launcher {
   LaunchOptions options_;
   Words words_;
   MemoryFolder memory_{options_.memory};
-  RunCopy copy_{memory_.path(), options_.out, options_.disk_minutes};
+  RunCopy copy_{memory_.path(), options_.out, options_.disk_minutes, options_.at};
   std::string news_;      // that no checkpoint's metrics have yet
   nlohmann::json flags_;  // of the first checkpoint
   int first_ = 0, saved_ = 0, losses_ = 0, repeated_ = 0, vain_ = 0;

@@ -20,14 +20,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A checkpoint and the bytes of its manifest, whatever the run saves meanwhile.
-struct Opened {
-  std::shared_ptr<const nn::Checkpoint> checkpoint;
-  std::string manifest;
-};
-
+/// The newest checkpoint and the bytes of its manifest, whatever the run saves meanwhile.
 /// throws: Error if no checkpoint is intact, or the run commits one at this moment
-Opened open_newest(const fs::path& folder) {
+std::pair<std::shared_ptr<const nn::Checkpoint>, std::string> open_newest(const fs::path& folder) {
   const nn::IntactCheckpoint found = nn::find_intact(folder);
   const std::string bytes = nn::read_file(folder / found.manifest);
   PG_CHECK(nn::checksum_of(bytes) == found.checkpoint->manifest().checksum,
@@ -104,9 +99,10 @@ bool has_room(const fs::path& run) {
   return fs::space(run / "checkpoint").available >= bytes;
 }
 
-RunCopy::RunCopy(fs::path from, fs::path to, double minutes)
+RunCopy::RunCopy(fs::path from, fs::path to, double minutes, int last)
     : from_(std::move(from)),
       to_(std::move(to)),
+      last_(last),
       every_(60 * minutes),
       next_(Clock::now() + std::chrono::duration_cast<Clock::duration>(every_)) {
   add_checkpoints(files_, to_ / "checkpoint");
@@ -127,6 +123,7 @@ bool RunCopy::copy() try {
     copy_all();
     remove_but(files_, new_);
     files_ = std::move(new_);
+    last_ = -1;
   }
   next_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(every_);
   return true;
@@ -138,14 +135,14 @@ bool RunCopy::copy() try {
 }
 
 void RunCopy::copy_all() {
-  const Opened newest = open_newest(from_ / "checkpoint");
+  const auto [newest, manifest] = open_newest(from_ / "checkpoint");
   const fs::path folder = to_ / "checkpoint";
   nn::make_folder(folder);
-  for (const nn::SafetensorsFile& file : newest.checkpoint->files())
+  for (const nn::SafetensorsFile& file : newest->files())
     write_whole(added(folder / fs::path(file.path()).filename()),
                 [&](const fs::path& path) { write_bytes(path, file); });
   copy_rest();
-  commit(newest.manifest);
+  commit(manifest);
 }
 
 /// Notes a file of the copy, before it is written.
@@ -193,7 +190,7 @@ void RunCopy::keep_before(std::int64_t step, int count) {
   for (const std::string& name : nn::manifests_of(folder)) try {
       if (count == 0 || !files_.contains(folder / name)) continue;
       const nn::Checkpoint before(folder, name);
-      if (before.step() >= step) continue;
+      if (before.step() >= step || (last_ >= 0 && before.step() > last_)) continue;
       const fs::path own = added(folder / text("manifest-", before.step(), ".json"));
       if (name == nn::manifest_name)
         write_whole(own, [&](const fs::path& path) { fs::copy_file(folder / name, path); });

@@ -24,8 +24,8 @@ bool has_room(const std::filesystem::path& run);
 /// Copies a run's folder to another one again and again.
 class RunCopy {
  public:
-  /// minutes: between copies
-  RunCopy(std::filesystem::path from, std::filesystem::path to, double minutes);
+  /// minutes: between copies; last: the update of `to` that the run continues from, -1: its newest
+  RunCopy(std::filesystem::path from, std::filesystem::path to, double minutes, int last = -1);
 
   /// Copies the newest state, if there is one. Returns whether it is on disk now; if not, problem()
   /// says why. A copy that fails leaves those before.
@@ -45,6 +45,7 @@ class RunCopy {
   void keep_before(std::int64_t step, int count);
 
   std::filesystem::path from_, to_;
+  int last_;  // later updates give way to the first copy; -1: none do
   std::chrono::duration<double> every_;
   Clock::time_point next_;
   std::string problem_;                    // of the last copy

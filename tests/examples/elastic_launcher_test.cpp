@@ -117,13 +117,13 @@ TEST_CASE("a run of processes that diverges is not started again") {
 TEST_CASE("a run of processes that goes back to an older update continues from what it has saved") {
   const Runs runs{{"--data-parallel", "2", "--quiet", "--evaluate-every", "0"}};
   for (const char* loss : {"1@5", "1@8"}) {
-    CAPTURE(loss);
-    runs.train("run", {"--save-every", "2", "--steps", "4"});
+    runs.train("run", {"--save-every", "2", "--steps", "4", "--keep", "3"});
     const Words back{"train_gpt", "--resume", runs.path("run"), "--data", runs.data, "--at", "2"};
     const Finished ended = succeeded(
         elastic(runs, back + Words{"--steps", "12", "--lose", loss, "--quiet"}, {"--every", "1"}));
     CHECK_THAT(ended.errors, Contains("elastic: 1 loss; "));
     CHECK(saved(runs, "run") == 12);
+    CHECK(plangrad::nn::manifests_of(runs.path("run/checkpoint")).back() == "manifest-2.json");
   }
 }
 
