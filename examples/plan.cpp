@@ -197,6 +197,7 @@ void facts_flags(CLI::App& command, PlanRequest& request) {
 void simulate_flags(CLI::App& command, PlanRequest& request) {
   request.model.add_flags(command);
   facts_flags(command, request);
+  command.get_option("--cuts")->needs(command.get_option("--model"));
 }
 
 std::string check_ending(const std::string& file) {

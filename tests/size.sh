@@ -13,7 +13,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 limits='
 library     42623    autograd, nn, parallel, sparse, and cuda without its emulator
 emulator     6750    cuda/emulator
-examples    18455    programs and their pages
+examples    18454    programs and their pages
 tests       57542
 tutorials    3930    code of chapters: kernels, and scripts that draw and measure
 build         700    CMakeLists.txt, .ci/

@@ -65,8 +65,6 @@ void check_cells(const Schedule& schedule, Layout layout) {
 }  // namespace
 
 Plan PlanRequest::schedule_plan() const {
-  PG_CHECK(!schedule.gives("cuts") || !model.model.empty(), "--cuts has an effect on the costs of ",
-           "a model's stages alone: plan simulate with --model NAME");
   Layout layout = schedule.found();
   if (schedule.endless && !schedule.gives("steps")) layout.steps = 4;  // bars are found in these
   check_cells(schedule.behaviour(), layout);
