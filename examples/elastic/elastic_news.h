@@ -1,5 +1,5 @@
 // ElasticNews: what a session tells of the ranks that its elastic run has lost.
-// Not here: how a run goes on without its lost ranks (elastic.h). Chapter 15.
+// Not here: how an elastic run goes on once ranks are lost (elastic.h). Chapter 15.
 #pragma once
 
 #include "examples/elastic/elastic.h"
