@@ -1,8 +1,5 @@
 // checkpoint: looks into the checkpoints of runs. See --help.
 // Not here: how they are written and read (nn/checkpoint/checkpoint.h). Chapter 02.
-#include <algorithm>
-#include <cmath>
-#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "autograd/cpu/cpu_backend.h"

@@ -1,7 +1,6 @@
 // pipeline: the library on one page. A schedule makes a plan, the verifier checks it, four ranks
 // train a small network by it, and one rank trains the same network, to compare the losses.
 // Not here: flags, files and checkpoints (examples/train_gpt.cpp). Chapter 00.
-#include <cmath>
 #include <cstdio>
 
 #include "autograd/cpu/cpu_backend.h"

@@ -4,12 +4,8 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
-#include <iostream>
 #include <nlohmann/json.hpp>
 #include <ranges>
-#include <sstream>
 
 #include "examples/pages/breakdown_words.h"
 #include "examples/pages/plan_facts.h"

@@ -2,8 +2,6 @@
 // Not here: reading models (examples/programs/run_folder.h), and a cache of keys and values: each
 // token's forward pass reads the whole context again.
 // Chapter 02.
-#include <iostream>
-#include <optional>
 
 #include "autograd/ops.h"
 #include "examples/programs/exports.h"

@@ -3,10 +3,6 @@
 // (run_folder.h), and the layout (nn/checkpoint/gpt_files.h, nn/text/vocabulary.h). Chapter 02.
 #pragma once
 
-#include <filesystem>
-#include <optional>
-#include <string>
-
 #include "examples/programs/run_folder.h"
 
 namespace plangrad::examples {

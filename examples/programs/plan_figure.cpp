@@ -1,7 +1,6 @@
 // Chooses what a figure shows: lanes, shards, the cell that breaks a rule. Chapters 06 to 09.
 #include "examples/programs/plan_figure.h"
 
-#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "examples/pages/plan_facts.h"

@@ -3,7 +3,6 @@
 #include "examples/programs/plan_flags.h"
 
 #include <cmath>
-#include <iostream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <ranges>

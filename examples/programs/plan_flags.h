@@ -5,8 +5,6 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
-#include <string>
-#include <vector>
 
 #include "autograd/dtype.h"
 #include "parallel/schedules/plan_spec.h"

@@ -5,12 +5,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
-#include <cmath>
-#include <filesystem>
-#include <limits>
-
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/error.h"
 #include "examples/pages/machine_texts.h"

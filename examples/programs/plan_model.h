@@ -6,7 +6,6 @@
 
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
-#include <string>
 
 #include "parallel/planner/peak.h"
 #include "parallel/planner/stage_seconds.h"

@@ -6,7 +6,6 @@
 
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "nn/checkpoint/file.h"
 #include "parallel/drawing/figure.h"

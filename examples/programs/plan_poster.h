@@ -2,10 +2,6 @@
 // its numbers. Not here: single timelines (parallel/drawing/draw.h). Chapters 06 and 07.
 #pragma once
 
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "examples/programs/plan_request.h"
 #include "parallel/plan/timeline.h"
 

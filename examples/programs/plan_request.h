@@ -3,10 +3,7 @@
 // Not here: single flags (plan_flags.h). Chapter 06.
 #pragma once
 
-#include <functional>
 #include <nlohmann/json_fwd.hpp>
-#include <string>
-#include <vector>
 
 #include "examples/programs/plan_flags.h"
 #include "examples/programs/plan_model.h"

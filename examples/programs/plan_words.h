@@ -4,10 +4,7 @@
 // the search (plan_search.h), and what a run makes of its flags (run_layout.h). Chapters 06 and 16.
 #pragma once
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
-#include <string>
-#include <vector>
 
 #include "examples/programs/plan_request.h"
 #include "parallel/verifier/verify.h"

@@ -3,9 +3,6 @@
 // Chapter 06.
 #pragma once
 
-#include <memory>
-#include <string>
-
 #include "parallel/engine/pretended.h"
 #include "parallel/simulation/machine.h"
 

@@ -7,12 +7,8 @@
 #include <filesystem>
 #include <functional>
 #include <iostream>
-#include <limits>
-#include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "autograd/error.h"
 #include "parallel/plan/fields.h"

@@ -3,9 +3,6 @@
 // Chapter 11.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "parallel/plan/codec_spec.h"
 #include "sparse/prune_run.h"
 

@@ -3,8 +3,6 @@
 // Chapter 05.
 #pragma once
 
-#include <memory>
-
 #include "parallel/session/session.h"
 
 namespace plangrad::examples {

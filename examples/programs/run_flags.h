@@ -3,11 +3,6 @@
 // Chapter 02.
 #pragma once
 
-#include <algorithm>
-#include <set>
-#include <string>
-#include <vector>
-
 #include "examples/elastic/elastic.h"
 #include "examples/programs/plan_flags.h"
 #include "examples/programs/pretend_flags.h"

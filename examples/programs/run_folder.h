@@ -4,10 +4,6 @@
 // and the layouts (nn/checkpoint/gpt_files.h, nn/text/vocabulary.h). Chapter 02.
 #pragma once
 
-#include <filesystem>
-#include <memory>
-#include <string>
-
 #include "nn/models/gpt.h"
 #include "nn/text/vocabulary.h"
 #include "parallel/session/session.h"

@@ -3,11 +3,6 @@
 // Chapter 06.
 #pragma once
 
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "examples/programs/run_flags.h"
 #include "parallel/engine/training.h"
 

@@ -3,11 +3,7 @@
 // examples/profile/, examples/pages/). Chapter 05.
 #pragma once
 
-#include <functional>
-#include <memory>
 #include <nlohmann/json.hpp>
-#include <string>
-#include <vector>
 
 #include "examples/elastic/rescue.h"
 #include "examples/programs/run_flags.h"

@@ -4,11 +4,7 @@
 // Chapter 05.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <memory>
 #include <nlohmann/json_fwd.hpp>
-#include <string>
 
 #include "examples/programs/run_data.h"
 #include "examples/programs/run_layout.h"
