@@ -3,7 +3,6 @@
 // Chapter 06.
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
 

@@ -2,8 +2,6 @@
 // Not here: the pages (report_page.h, player/player_page.h). Chapter 06.
 #pragma once
 
-#include <string>
-
 #include "parallel/drawing/figure.h"
 
 namespace plangrad::examples {

@@ -3,7 +3,6 @@
 // Chapter 06.
 #include "examples/pages/plan_facts.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
 

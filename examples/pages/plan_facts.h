@@ -4,10 +4,6 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "parallel/simulation/holdings.h"
 #include "parallel/simulation/variants.h"

@@ -3,8 +3,6 @@
 // it could have begun. The first late one has no other late one to blame. Chapter 06.
 #include "examples/pages/report_cells.h"
 
-#include <cmath>
-
 #include "autograd/error.h"
 #include "examples/pages/report_window.h"
 #include "parallel/drawing/figure.h"

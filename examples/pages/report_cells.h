@@ -5,8 +5,6 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
-#include <optional>
-#include <string>
 
 #include "parallel/simulation/breakdown.h"
 

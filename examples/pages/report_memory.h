@@ -5,7 +5,6 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
-#include <vector>
 
 #include "parallel/drawing/draw.h"
 #include "parallel/observers/recording.h"

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
-#include <vector>
 
 #include "parallel/observers/recording.h"
 #include "parallel/planner/layer_costs.h"

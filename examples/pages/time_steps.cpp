@@ -2,8 +2,6 @@
 // Chapters 06 and 08.
 #include "examples/pages/time_steps.h"
 
-#include <algorithm>
-
 #include "autograd/error.h"
 
 namespace plangrad::examples {

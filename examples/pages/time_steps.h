@@ -3,9 +3,6 @@
 // Chapters 06 and 08.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "parallel/simulation/time_steps.h"
 
 namespace plangrad::examples {

@@ -2,9 +2,6 @@
 // Not here: the schedules (schedules/). Chapters 05 to 09.
 #pragma once
 
-#include <optional>
-#include <string>
-
 #include "parallel/schedules/schedule.h"
 
 namespace plangrad::examples {

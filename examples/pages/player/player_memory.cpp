@@ -1,7 +1,6 @@
 // The memory of ranks over time, in units that a reader chooses among: counts, or bytes of a model.
 // Not here: what ranks hold, and the sum of sizes over time (simulation/holdings.h).
 // Chapters 06 to 09.
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "examples/pages/player/columns.h"

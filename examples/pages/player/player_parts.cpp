@@ -1,8 +1,6 @@
 // Records and holdings as columns. Chapter 06.
 #include "examples/pages/player/player_parts.h"
 
-#include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "examples/pages/plan_facts.h"

@@ -3,8 +3,6 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
-#include <string>
-#include <vector>
 
 #include "examples/pages/player/request.h"
 #include "parallel/simulation/holdings.h"

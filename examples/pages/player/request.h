@@ -4,8 +4,6 @@
 
 #include <array>
 #include <nlohmann/json.hpp>
-#include <string>
-#include <vector>
 
 #include "parallel/schedules/plan_spec.h"
 #include "parallel/simulation/costs.h"

@@ -1,6 +1,5 @@
 // What a page calls: the player's answer to a request. Compiled by emscripten alone.
 // Not here: the answer (player_facts.h). Chapter 06.
-#include <string>
 
 #include "examples/pages/player/player_facts.h"
 
