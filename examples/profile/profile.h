@@ -4,8 +4,6 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
-#include <string>
-#include <vector>
 
 #include "examples/profile/profiled_device.h"
 #include "parallel/session/observer.h"

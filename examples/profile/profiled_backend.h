@@ -3,8 +3,6 @@
 // (profiled_device.h). Chapter 03.
 #pragma once
 
-#include <type_traits>
-
 #include "autograd/backend.h"
 #include "examples/profile/profiled_device.h"
 

@@ -4,8 +4,6 @@
 // Chapter 03.
 #include "examples/profile/profiled_device.h"
 
-#include <functional>
-
 #include "examples/profile/profiled_backend.h"
 
 namespace plangrad::examples {

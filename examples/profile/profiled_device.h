@@ -9,10 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <mutex>
 #include <thread>
-#include <tuple>
 
 #include "autograd/device.h"
 #include "autograd/kernel_work.h"
