@@ -3,10 +3,6 @@
 // Not here: codecs without plans (coded_sums.h).
 #pragma once
 
-#include <ostream>
-#include <string>
-#include <vector>
-
 #include "tests/parallel/support/ordinary_schedules.h"
 #include "tests/parallel/support/small_run.h"
 

@@ -3,10 +3,7 @@
 // Not here: what the sums should be.
 #pragma once
 
-#include <functional>
 #include <numeric>
-#include <string>
-#include <vector>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "parallel/codecs/message_codec.h"

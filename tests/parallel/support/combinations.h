@@ -3,10 +3,6 @@
 // Not here: one choice at a time, with what it changes (engine/schedules_grid_test).
 #pragma once
 
-#include <ostream>
-#include <string>
-#include <vector>
-
 #include "tests/parallel/support/small_run.h"
 
 namespace plangrad::tests {

@@ -3,10 +3,6 @@
 // Not here: the rule itself (whole_model).
 #pragma once
 
-#include <algorithm>
-#include <string>
-#include <vector>
-
 #include "tests/parallel/support/small_run.h"
 #include "tests/parallel/support/whole_model.h"
 

@@ -2,9 +2,6 @@
 // Not here: what a drawing must show (drawing/*_test.cpp).
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "parallel/drawing/draw.h"
 #include "parallel/schedules/schedule.h"
 #include "parallel/simulation/simulate.h"

@@ -2,10 +2,6 @@
 // Not here: how (parallel/schedules/endless.cpp).
 #pragma once
 
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "parallel/schedules/schedule.h"
 
 namespace plangrad::tests {

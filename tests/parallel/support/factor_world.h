@@ -2,8 +2,6 @@
 // matrices in f64, to check them by.
 #pragma once
 
-#include <cmath>
-
 #include "autograd/backend.h"
 #include "autograd/cpu/cpu_backend.h"
 #include "parallel/codecs/low_rank.h"

@@ -2,10 +2,6 @@
 // Here too: how a test breaks one. Not here: the examples themselves (plans/*.plan).
 #pragma once
 
-#include <functional>
-#include <string>
-#include <vector>
-
 #include "tests/parallel/support/scalar_model.h"
 
 namespace plangrad::tests {

@@ -2,9 +2,6 @@
 // against, with symbols and with numbers.
 #pragma once
 
-#include <map>
-#include <vector>
-
 #include "parallel/collectives/collective.h"
 
 namespace plangrad::tests {

@@ -2,12 +2,8 @@
 // Not here: who gets on when, and the messages' ways (scalar_world).
 #pragma once
 
-#include <functional>
-#include <map>
 #include <memory>
 #include <optional>
-#include <utility>
-#include <vector>
 
 #include "parallel/plan/plan.h"
 #include "tests/parallel/support/scalar_model.h"

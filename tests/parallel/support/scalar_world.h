@@ -2,9 +2,6 @@
 // plans allows. It knows nothing of the verifier, so it can bear witness for or against it.
 #pragma once
 
-#include <map>
-#include <utility>
-
 #include "parallel/plan/plan.h"
 
 namespace plangrad::tests {

@@ -3,12 +3,6 @@
 // Not here: speed, memory, time. Chapter 05.
 #pragma once
 
-#include <deque>
-#include <map>
-#include <set>
-#include <tuple>
-#include <vector>
-
 #include "parallel/engine/engine.h"
 #include "parallel/engine/stage_runner.h"
 #include "parallel/verifier/verify.h"

@@ -1,7 +1,6 @@
 // What shards add to the serial interpreter. Every rank has whole buffers; what it would not have
 // of them is NaN, so that using it shows.
 // Chapter 09.
-#include <cmath>
 #include <limits>
 
 #include "tests/parallel/support/serial.h"

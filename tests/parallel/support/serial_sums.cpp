@@ -1,6 +1,5 @@
 // Sums in the serial interpreter: by groups, and from rank to rank.
 // Chapters 05 and 10.
-#include <algorithm>
 
 #include "parallel/collectives/collective_run.h"
 #include "tests/parallel/support/carry_out.h"

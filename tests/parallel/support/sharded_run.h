@@ -1,8 +1,6 @@
 // Runs of sharded plans of a small GPT: what tests of sharding share.
 #pragma once
 
-#include <ostream>
-
 #include "tests/parallel/support/sharded_plans.h"
 #include "tests/parallel/support/small_run.h"
 

@@ -2,12 +2,6 @@
 // interpreter: what tests of whole plans share.
 #pragma once
 
-#include <functional>
-#include <map>
-#include <memory>
-#include <tuple>
-#include <vector>
-
 #include "nn/models/gpt.h"
 #include "parallel/engine/engine.h"
 #include "parallel/schedules/schedule.h"

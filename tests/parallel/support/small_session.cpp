@@ -1,6 +1,5 @@
 #include "tests/parallel/support/small_session.h"
 
-#include <mutex>
 #include <nlohmann/json.hpp>
 
 #include "autograd/cpu/cpu_backend.h"

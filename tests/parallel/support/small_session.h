@@ -3,11 +3,6 @@
 // Not here: the model and its microbatches (support/small_run.h).
 #pragma once
 
-#include <filesystem>
-#include <functional>
-#include <string>
-#include <vector>
-
 #include "autograd/cpu/cpu_backend.h"
 #include "parallel/session/session.h"
 #include "tests/parallel/support/small_run.h"

@@ -3,9 +3,6 @@
 // Not here: the grid of all schedules (grid.h), which takes few of theirs.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "tests/parallel/support/ordinary_schedules.h"
 
 namespace plangrad::tests {

@@ -1,8 +1,6 @@
 // Checks of messages; those of collectives are in collective_suite.cpp.
 #include "tests/parallel/support/transport_suite.h"
 
-#include <thread>
-
 #include "autograd/backend.h"
 #include "autograd/ops.h"
 #include "parallel/transports/launch.h"

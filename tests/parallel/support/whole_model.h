@@ -3,10 +3,6 @@
 // are tested.
 #pragma once
 
-#include <functional>
-#include <map>
-#include <vector>
-
 #include "tests/parallel/support/small_run.h"
 
 namespace plangrad::tests {
