@@ -2,8 +2,6 @@
 // Not here: the choice as such (bit_choice_test), runs with chosen bits (codec_engine_test).
 #include "parallel/codecs/message_codec.h"
 
-#include <cmath>
-
 #include "autograd/cpu/cpu_backend.h"
 #include "tests/catch.h"
 #include "tests/numbers.h"

@@ -1,7 +1,6 @@
 // The choice of bits against brute force, its guarantees, and cases whose answers are known.
 #include "parallel/codecs/bit_choice.h"
 
-#include <cmath>
 #include <limits>
 
 #include "autograd/random.h"

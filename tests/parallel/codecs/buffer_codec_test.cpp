@@ -3,8 +3,6 @@
 // Not here: sums over ranks (codec_oracle_test). Chapter 10.
 #include "parallel/codecs/message_codec.h"
 
-#include <cmath>
-
 #include "autograd/backend.h"
 #include "autograd/cpu/cpu_backend.h"
 #include "tests/catch.h"

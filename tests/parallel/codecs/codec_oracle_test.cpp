@@ -2,7 +2,6 @@
 // on all members, and the bytes of the formula.
 // Not here: the codecs alone (codec_test), plans (codec_engine_test).
 // Chapter 10; Markov et al. 2022.
-#include <cmath>
 
 #include "parallel/codecs/codec.h"
 #include "tests/catch.h"

@@ -2,9 +2,6 @@
 // Not here: the bits of an encoding (tests/autograd/quantize_test.cpp).
 #include "parallel/codecs/codec.h"
 
-#include <algorithm>
-#include <cmath>
-#include <functional>
 #include <limits>
 
 #include "autograd/backend.h"

@@ -1,6 +1,5 @@
 // The examples of chapter 04, as they stand in its text.
 #include <fstream>
-#include <sstream>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "parallel/collectives/collective_run.h"

@@ -2,9 +2,6 @@
 // results on real numbers are checked by the suite (collective_suite.cpp). Chapter 04.
 #include "parallel/collectives/collective.h"
 
-#include <algorithm>
-#include <functional>
-
 #include "autograd/cpu/cpu_backend.h"
 #include "parallel/collectives/collective_run.h"
 #include "parallel/transports/launch.h"

@@ -1,7 +1,6 @@
 // Plans whose activations, and their gradients, are encoded, by the engine: the bits of the serial
 // interpreter; and one mask both ways.
 // Not here: encoded sums (codec_engine_test). Chapter 10; Gupta et al. 2021 (DCT).
-#include <cmath>
 
 #include "autograd/backend.h"
 #include "autograd/cpu/cpu_backend.h"

@@ -2,7 +2,6 @@
 // replicas that stay the same.
 // Not here: encoded activations (channel_engine_test), which combinations are refused
 // (tests/examples/codec_table_test).
-#include <cmath>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "parallel/session/saving.h"

@@ -1,7 +1,6 @@
 // Values that can't be encoded, since they are not finite: the run ends, with a report that names
 // them on every rank, and nothing hangs.
 // Not here: what codecs make of such values (codec_test), other failures (failures_test).
-#include <cmath>
 #include <regex>
 
 #include "autograd/ops.h"

@@ -1,6 +1,5 @@
 // Cyclic plans by the engine, by the serial interpreter, and by the update rule written out with
 // the whole model in one stage: the same bits. And their memory and their messages.
-#include <algorithm>
 
 #include "parallel/plan/lifetimes.h"
 #include "tests/catch.h"

@@ -1,7 +1,6 @@
 // The tables of a rank in an endless run: however many bodies it runs, at the same cell of each
 // body they have as many entries, so that a run can go on for ever.
 // Not here: what the run learns (endless_engine_test).
-#include <mutex>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "parallel/engine/interpreter.h"

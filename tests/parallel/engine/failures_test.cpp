@@ -1,7 +1,6 @@
 // Runs that go wrong: every rank ends with a report that says why, and none waits for ever.
 // Not here: lost processes (mpi/), plans that break a rule (verify).
 #include <condition_variable>
-#include <mutex>
 #include <regex>
 
 #include "autograd/cpu/cpu_backend.h"

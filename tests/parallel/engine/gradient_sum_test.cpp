@@ -1,8 +1,6 @@
 // A gradient sum begins with what is written, needs no zeros, and is whole when it is read.
 #include "parallel/engine/weight_store.h"
 
-#include <cmath>
-
 #include "autograd/cpu/cpu_backend.h"
 #include "tests/catch.h"
 #include "tests/numbers.h"

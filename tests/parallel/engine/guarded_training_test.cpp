@@ -1,6 +1,5 @@
 // Whole training steps on a device whose memory the host can't touch: the CPU's bits.
 // Not here: whether a step is right (tests/nn/gpt_reference_test.cpp), and messages.
-#include <cmath>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "tests/catch.h"

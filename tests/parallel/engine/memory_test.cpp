@@ -1,6 +1,5 @@
 // Bytes of memory by the meter against the papers' formulas: versions of weights, activations.
 // Not here: how many microbatches a plan stashes, which closed_forms_test.cpp asserts.
-#include <algorithm>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "tests/catch.h"

@@ -1,6 +1,5 @@
 // The engine on one rank: a plain loop's bits; cuts, microbatches and recomputation change nothing
 // but memory; memory is what chapter 03 predicts; what is not finite stops the run in time.
-#include <cmath>
 #include <limits>
 
 #include "autograd/cpu/cpu_backend.h"

@@ -1,7 +1,6 @@
 // The partition of layers against all cuts there are. Chapter 06.
 #include "parallel/engine/training.h"
 
-#include <algorithm>
 #include <limits>
 #include <random>
 

@@ -1,8 +1,6 @@
 // Runs on pretended devices: what is slept by a clock of the test's own, the bits of a run, and
 // times that can't be shorter than the simulator's. Not here: flags (tests/examples/). Chapter 06.
 
-#include <atomic>
-
 #include "autograd/cpu/cpu_backend.h"
 #include "parallel/engine/pretended.h"
 #include "parallel/simulation/simulate.h"

@@ -1,6 +1,5 @@
 // Training in four threads at once gives each the bits that it gets alone: nothing is shared that a
 // thread could change. Not here: messages between ranks (engine_test.cpp).
-#include <cmath>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "nn/models/resnet.h"

@@ -1,7 +1,5 @@
 // What the engine records of time: CPU time beside the time that passes, and all that a breakdown
 // asks for, in every schedule.
-#include <chrono>
-#include <thread>
 
 #include "parallel/engine/stage_runner.h"
 #include "parallel/plan/timeline.h"

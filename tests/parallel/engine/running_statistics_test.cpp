@@ -2,7 +2,6 @@
 // no forward in training reads them. A step moves those of the newest version by a tenth towards
 // the mean of what the update's microbatches observed, each with the weights that it read.
 // Not here: what one batch norm observes (tests/autograd/image_test.cpp). Chapter 08.
-#include <cmath>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/ops.h"

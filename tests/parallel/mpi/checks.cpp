@@ -14,7 +14,6 @@
 #include <csignal>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "parallel/transports/launch.h"

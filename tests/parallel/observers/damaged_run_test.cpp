@@ -1,6 +1,5 @@
 // What an earlier run left, damaged: lines of metrics, and the numbers of its codec.
 // Not here: a checkpoint's own files (tests/nn/checkpoint_test.cpp).
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "nn/checkpoint/file.h"

@@ -2,9 +2,6 @@
 // by bit, and protocol buffers field by field.
 #include "parallel/observers/metric_files.h"
 
-#include <algorithm>
-#include <cstring>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "nn/checkpoint/file.h"

@@ -1,8 +1,6 @@
 // A run whose disk is full for a while. Not here: what a checkpoint's folder holds when a save
 // fails (tests/nn/checkpoint_test.cpp), and lines of metrics (event_file_test.cpp).
-#include <mutex>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "nn/checkpoint/checkpoint.h"
 #include "nn/checkpoint/file.h"

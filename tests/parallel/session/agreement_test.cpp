@@ -2,8 +2,6 @@
 // that one run at a time writes to a folder.
 #include "parallel/session/agreement.h"
 
-#include <fstream>
-
 #include "nn/checkpoint/file.h"
 #include "parallel/transports/threads_transport.h"
 #include "tests/catch.h"

@@ -1,7 +1,6 @@
 // Adaptive runs: each rank measures its own gradient, and the bits are chosen from all of them.
 // Not here: measuring and choosing as such (adaptive_bits_test), runs with given bits
 // (codec_engine_test). Chapter 10; Alimohammadi et al. 2022 (L-GreCo).
-#include <deque>
 
 #include "autograd/backend.h"
 #include "autograd/cpu/cpu_backend.h"

@@ -3,8 +3,6 @@
 // Not here: whole runs that stop and go on (tests/examples/codec_runs_test).
 #include "parallel/session/saving.h"
 
-#include <mutex>
-
 #include "autograd/cpu/cpu_backend.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"

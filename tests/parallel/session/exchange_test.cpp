@@ -1,10 +1,6 @@
 // What ranks tell each other between plans arrives as it was sent: orders, results, memory.
 #include "parallel/session/session_rank.h"
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
-
 #include "tests/catch.h"
 
 using namespace plangrad::parallel;

@@ -2,11 +2,6 @@
 // Not here: what the observers of programs do (tests/parallel/observers/).
 #include "parallel/session/observer.h"
 
-#include <algorithm>
-#include <cmath>
-#include <set>
-#include <thread>
-
 #include "parallel/session/session_rank.h"
 #include "tests/catch.h"
 #include "tests/parallel/support/small_session.h"

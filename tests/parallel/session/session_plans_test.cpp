@@ -1,9 +1,6 @@
 // Which plans a session makes: how many updates they cover, how often they are made and verified.
 // Not here: runs that never drain (draining_test), and plans that are wrong later
 // (plans_check_test).
-#include <chrono>
-#include <map>
-#include <thread>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "parallel/transports/launch.h"

@@ -5,8 +5,6 @@
 
 #include <sched.h>
 
-#include <atomic>
-#include <chrono>
 #include <thread>
 
 #include "nn/checkpoint/checkpoint.h"

@@ -1,6 +1,5 @@
 // Sharded state where it meets the rest: checkpoints, evaluations, stages smaller than the group.
 // Not here: training and its costs (sharding_test.cpp, sharding_costs_test.cpp).
-#include <filesystem>
 
 #include "autograd/ops.h"
 #include "tests/catch.h"

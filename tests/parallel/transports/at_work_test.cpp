@@ -1,10 +1,6 @@
 // At work: deadlines don't count while somebody works on its own, and count again afterwards.
 // Chapter 04.
 
-#include <atomic>
-#include <chrono>
-#include <functional>
-
 #include "autograd/error.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
