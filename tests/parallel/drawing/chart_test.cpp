@@ -1,5 +1,4 @@
 // Charts: the values that they show, their axes and their legends.
-#include <limits>
 
 #include "tests/benchmarks/chart.h"
 #include "tests/parallel/support/drawing.h"

@@ -1,7 +1,5 @@
 // Figures of timelines: what must be in them.
 // Not here: how large they are (figure_size_test.cpp).
-#include <algorithm>
-#include <set>
 
 #include "parallel/drawing/figure.h"
 #include "parallel/drawing/timeline_figure.h"

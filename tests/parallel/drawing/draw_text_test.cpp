@@ -1,7 +1,6 @@
 // Timelines as text, to the letter; tables; and what no drawing accepts.
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "tests/folders.h"
 #include "tests/parallel/support/drawing.h"

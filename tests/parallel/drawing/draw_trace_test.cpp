@@ -1,6 +1,4 @@
 // Traces: what viewers need to show slices, arrows and counters.
-#include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "tests/parallel/support/drawing.h"

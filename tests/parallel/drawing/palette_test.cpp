@@ -1,11 +1,9 @@
 // Colours: text on them can be read, and neighbours differ for colour-blind eyes.
 #include "parallel/drawing/figure.h"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <set>
-#include <vector>
 
 #include "autograd/error.h"
 #include "tests/catch.h"

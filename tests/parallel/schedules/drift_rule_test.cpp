@@ -1,9 +1,6 @@
 // What plans with drift learn: the engine against the update rule, written out stage by stage with
 // every version kept, no plan and no messages. Equal bit for bit.
 // Not here: the rules of schedules without drift (update_rules_test).
-#include <algorithm>
-#include <array>
-#include <deque>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/ops.h"

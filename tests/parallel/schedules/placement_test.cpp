@@ -1,6 +1,5 @@
 // Where stages are: placements, which layouts schedules take, and where steps stand in rows of
 // ranks with several stages.
-#include <algorithm>
 
 #include "parallel/plan/lifetimes.h"
 #include "parallel/verifier/verify.h"

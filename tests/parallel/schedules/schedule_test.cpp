@@ -3,9 +3,6 @@
 #include "parallel/schedules/schedule.h"
 #include "parallel/lowering/lower.h"
 
-#include <algorithm>
-#include <set>
-
 #include "parallel/verifier/verify.h"
 #include "tests/catch.h"
 #include "tests/parallel/support/ordinary_schedules.h"

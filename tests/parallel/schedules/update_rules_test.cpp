@@ -2,8 +2,6 @@
 // one stage, no plan and no messages. Equal bit for bit: gradients are added up in the same order,
 // by microbatch in each replica, then by replica. Only where a tied table's two users lie on
 // different stages are their sums added up apart; there we compare in f64.
-#include <algorithm>
-#include <cmath>
 
 #include "tests/catch.h"
 #include "tests/parallel/support/small_run.h"

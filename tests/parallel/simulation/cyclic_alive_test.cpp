@@ -1,8 +1,6 @@
 // Activations that are alive in the round dance: constant over all ranks, also where a rank is
 // slower, thanks to turns; and on each rank the verifier's count is the meter's, in bytes.
 // Not here: other counts of time steps (time_steps_test), weights (cyclic_plan_test).
-#include <map>
-#include <memory>
 
 #include "autograd/backend.h"
 #include "parallel/simulation/simulate.h"

@@ -1,6 +1,5 @@
 // Paci: its drift, its versions and stashes by closed forms, its time by the simulator.
 // Not here: what it learns (drift_rule_test). Chapter 07.
-#include <algorithm>
 
 #include "parallel/simulation/simulate.h"
 #include "parallel/simulation/variants.h"

@@ -1,7 +1,5 @@
 // Message-driven plans in the simulator: a rank takes what has come, by the simulated clock.
 // Not here: the engine, which does so by its own (driven_test.cpp).
-#include <map>
-#include <optional>
 
 #include "autograd/random.h"
 #include "parallel/schedules/schedule.h"

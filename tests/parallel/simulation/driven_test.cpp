@@ -2,7 +2,6 @@
 // a plan, and no bit depends on it.
 // Not here: the whole grid of layouts, which engine_test runs as of all schedules.
 #include <condition_variable>
-#include <mutex>
 
 #include "parallel/plan/timeline.h"
 #include "parallel/simulation/simulate.h"

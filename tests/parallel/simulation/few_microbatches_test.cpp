@@ -3,8 +3,6 @@
 // Chapter 07.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "parallel/simulation/simulate.h"
 #include "tests/catch.h"
 #include "tests/parallel/support/scalar_world.h"

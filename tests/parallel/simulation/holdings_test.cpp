@@ -1,8 +1,6 @@
 // What ranks hold: versions, activations and sums against the facts of the verifier; shards.
 #include "parallel/simulation/holdings.h"
 
-#include <algorithm>
-
 #include "parallel/schedules/schedule.h"
 #include "parallel/simulation/simulate.h"
 #include "tests/catch.h"

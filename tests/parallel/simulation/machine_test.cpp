@@ -2,8 +2,6 @@
 // plans on a machine's links. Not here: shared links (links_test.cpp). Chapter 06.
 #include "parallel/simulation/machine.h"
 
-#include <filesystem>
-
 #include "nn/checkpoint/file.h"
 #include "parallel/schedules/schedule.h"
 #include "parallel/simulation/simulate.h"

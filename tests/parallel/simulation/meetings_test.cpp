@@ -1,7 +1,6 @@
 // What sums and gathers of a group cost: closed forms of each reduction, on links of their own and
 // on shared cards; and plans whose messages share links.
 // Not here: bytes, and what waits for a sum (simulated_collectives_test.cpp). Chapters 04 and 06.
-#include <cmath>
 
 #include "parallel/schedules/schedule.h"
 #include "parallel/simulation/machine.h"

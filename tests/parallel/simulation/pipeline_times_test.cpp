@@ -1,7 +1,6 @@
 // Bubbles, times and bytes of pipelines in closed form: GPipe, 1F1B, 2BW and the round dance.
 // Not here: what is alive, stale or sent (closed_forms_test), and chunks of stages
 // (chunked_forms_test).
-#include <algorithm>
 
 #include "parallel/schedules/schedule.h"
 #include "tests/catch.h"

@@ -2,8 +2,6 @@
 // Not here: collectives (simulated_collectives_test) and closed forms (pipeline_times_test).
 #include "parallel/simulation/simulate.h"
 
-#include <limits>
-
 #include "parallel/schedules/schedule.h"
 #include "tests/catch.h"
 #include "tests/parallel/simulation/timelines.h"

@@ -1,9 +1,6 @@
 // What tests of the simulator share: plans by hand, and records of a timeline.
 #pragma once
 
-#include <string>
-#include <utility>
-
 #include "parallel/simulation/simulate.h"
 
 namespace plangrad::tests {

@@ -1,9 +1,6 @@
 // Endless plans with a random fault in their head, body, tail or bars: the verifier rejects each,
 // or the fault is harmless at every length. The witness runs unrolled plans on numbers, and knows
 // nothing of bars. Not here: plans of one length (mutation_test).
-#include <algorithm>
-#include <map>
-#include <random>
 
 #include "parallel/plan/plan.h"
 #include "parallel/verifier/verify.h"

@@ -1,8 +1,6 @@
 // The verifier against witnesses that do not know it: numbers that a plan leaves behind, and the
 // engine, which has to run what was accepted.
 // Good plans train by their rules; one with a random fault is refused, or leaves the same numbers.
-#include <array>
-#include <optional>
 
 #include "parallel/verifier/verify.h"
 #include "tests/catch.h"
