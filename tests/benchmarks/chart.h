@@ -3,12 +3,8 @@
 // Not here: timelines (parallel/drawing/). Chapter 06.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
-#include <map>
 #include <set>
-#include <string>
-#include <vector>
 
 #include "autograd/error.h"
 #include "parallel/drawing/draw.h"

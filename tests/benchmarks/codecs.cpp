@@ -5,8 +5,6 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
-#include <functional>
 
 #include "autograd/backend.h"
 #include "autograd/cpu/cpu_backend.h"

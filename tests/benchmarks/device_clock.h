@@ -4,12 +4,8 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 #include <fstream>
-#include <functional>
 #include <nlohmann/json.hpp>
-#include <string>
-#include <vector>
 
 #include "autograd/backend.h"
 #include "examples/programs/rank_device.h"

@@ -2,7 +2,6 @@
 // Not here: time of a run (engine.cpp).
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
 
 #include "parallel/schedules/schedule.h"

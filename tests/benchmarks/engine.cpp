@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <functional>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/ops.h"

@@ -3,12 +3,6 @@
 // Chapter 03.
 #pragma once
 
-#include <algorithm>
-#include <chrono>
-#include <cmath>
-#include <string>
-#include <vector>
-
 #include "nn/models/gpt.h"
 #include "parallel/engine/training.h"
 

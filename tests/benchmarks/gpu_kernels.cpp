@@ -4,8 +4,6 @@
 // Not here: a training step (gpu_training.cpp), the ladder's kernels (ladder.cpp). Chapter 12.
 #include <fmt/format.h>
 
-#include <iostream>
-
 #include "examples/programs/program.h"
 #include "tests/benchmarks/device_clock.h"
 #include "tests/benchmarks/kernel_products.h"

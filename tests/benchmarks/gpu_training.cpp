@@ -4,8 +4,6 @@
 // Chapter 12; Chowdhery et al. 2022 (PaLM), appendix B.
 #include <fmt/format.h>
 
-#include <iostream>
-
 #include "examples/programs/program.h"
 #include "parallel/engine/engine.h"
 #include "parallel/schedules/schedule.h"

@@ -3,11 +3,6 @@
 // Chapter 12.
 #pragma once
 
-#include <functional>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "autograd/backend.h"
 #include "sparse/samo.h"
 

@@ -6,16 +6,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <fstream>
 #include <functional>
 #include <iostream>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <vector>
 
 #include "cuda/launch/runtime.h"
 #include "tests/benchmarks/ladder_counts.h"

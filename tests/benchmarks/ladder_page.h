@@ -7,11 +7,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <fstream>
-#include <string>
-#include <vector>
 
 #include "autograd/error.h"
 #include "parallel/drawing/figure.h"

@@ -5,8 +5,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cmath>
-#include <filesystem>
 #include <numeric>
 
 #include "autograd/cpu/cpu_backend.h"

@@ -5,11 +5,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
-#include <map>
-#include <mutex>
-#include <thread>
-#include <utility>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/ops.h"

@@ -4,10 +4,6 @@
 // Gale et al. 2020, "Sparse GPU kernels for deep learning".
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <array>
-#include <ctime>
-#include <functional>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "sparse/samo.h"

@@ -4,8 +4,6 @@
 #pragma once
 
 #include <algorithm>
-#include <string>
-#include <vector>
 
 #include "nn/models/gpt.h"
 

@@ -3,7 +3,6 @@
 // Not here: comparison with other frameworks (tests/benchmarks/against_pytorch.py).
 // Chapter 03.
 #include <CLI/CLI.hpp>
-#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "autograd/cpu/cpu_backend.h"
