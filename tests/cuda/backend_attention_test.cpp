@@ -3,8 +3,6 @@
 // Not here: odd sizes (backend_ops_test.cpp).
 #include "autograd/ops.h"
 
-#include <cmath>
-
 #include "autograd/cpu/cpu_backend.h"
 #include "cuda/backend/cuda_backend.h"
 #include "tests/catch.h"

@@ -1,9 +1,6 @@
 // What tests of kernels share: the same call on the CPU and on the emulated device.
 #pragma once
 
-#include <cmath>
-#include <functional>
-
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/ops.h"
 #include "tests/cuda/machine.h"

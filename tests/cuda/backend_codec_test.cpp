@@ -1,6 +1,5 @@
 // The CUDA backend's kernels for codecs write and read the CPU's bytes, bit for bit.
 // Not here: what the bytes mean (tests/autograd/quantize_test.cpp, sparse_values_test.cpp).
-#include <cmath>
 #include <limits>
 
 #include "autograd/backend.h"

@@ -1,7 +1,6 @@
 // The gradient of an embedding's table on the CUDA backend: sums of rows by id, however often an id
 // occurs, against f64, and their order.
 // Not here: the operation with its other cases (backend_ops_test.cpp).
-#include <cmath>
 
 #include "autograd/backend.h"
 #include "autograd/ops.h"

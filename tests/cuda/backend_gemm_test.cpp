@@ -1,7 +1,5 @@
 // The CUDA backend's matrix products, in all their forms, against plain sums.
 // Not here: products as operations (backend_ops_test.cpp).
-#include <cmath>
-#include <utility>
 
 #include "autograd/ops.h"
 #include "autograd/weight_part.h"

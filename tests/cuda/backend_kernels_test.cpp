@@ -2,7 +2,6 @@
 // emulator: the same calls on the CPU say what must come out.
 // Not here: operations (backend_ops_test.cpp), errors (backend_errors_test.cpp), rows of logits
 // (backend_logits_test.cpp), optimizers (backend_optimizers_test.cpp).
-#include <cmath>
 #include <limits>
 
 #include "autograd/backend.h"

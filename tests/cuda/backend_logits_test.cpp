@@ -1,7 +1,5 @@
 // Kernels of the CUDA backend for rows of logits, on the emulator: the same calls on the CPU say
 // what must come out.
-#include <algorithm>
-#include <cmath>
 
 #include "autograd/backend.h"
 #include "cuda/backend/cuda_backend.h"

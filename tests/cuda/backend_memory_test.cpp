@@ -1,7 +1,5 @@
 // The CUDA backend's memory: copies, the cache of blocks, and what is refused.
 // Not here: memory that is full or freed (limits_test.cpp), kernels.
-#include <cmath>
-#include <memory>
 #include <numeric>
 
 #include "cuda/backend/cuda_backend.h"

@@ -1,5 +1,4 @@
 // The optimizers' kernels of the CUDA backend, on the emulator, against f64.
-#include <algorithm>
 
 #include "autograd/backend.h"
 #include "cuda/backend/cuda_backend.h"

@@ -1,6 +1,5 @@
 // The CUDA backend's products with sparse matrices against the CPU's, exactly: small whole numbers
 // lose nothing. Not here: what the CPU's mean (tests/sparse/sparse_matmul_test.cpp).
-#include <cmath>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "cuda/backend/cuda_backend.h"

@@ -3,8 +3,6 @@
 // Not here: the transports themselves (device_transport_test.cpp, nccl_sum_test.cpp).
 #include <nccl.h>
 
-#include <array>
-
 #include "autograd/ops.h"
 #include "cuda/backend/cuda_backend.h"
 #include "cuda/launch/device.h"

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <regex>
-#include <string>
 
 #include "cuda/launch/device.h"
 #include "tests/cuda/machine.h"

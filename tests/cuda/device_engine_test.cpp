@@ -1,8 +1,6 @@
 // The engine on devices gives the bits of the serial interpreter on one of them, staged and by
 // NCCL.
 // Not here: what is the CPU's (tests/examples/device_runs_test.cpp). Chapters 04 and 05.
-#include <atomic>
-#include <thread>
 
 #include "cuda/backend/cuda_backend.h"
 #include "cuda/devices.h"

@@ -1,7 +1,6 @@
 // Steps that begin as CUDA graphs have the bits of steps that do not, and memory that a graph uses
 // is nobody else's until it has begun.
 // Not here: the emulator's graphs (graph_test.cpp).
-#include <mutex>
 #include <thread>
 
 #include "autograd/ops.h"

@@ -1,7 +1,6 @@
 // Messages of device memory, staged and by NCCL: the suites of all transports, and what is right
 // only if kernels and messages are ordered.
 // Not here: the transports of host memory below them (tests/parallel). Chapter 04.
-#include <optional>
 
 #include "autograd/ops.h"
 #include "cuda/transport/staged_transport.h"

@@ -2,8 +2,6 @@
 // Not here: the rungs (tutorials/kernels/rungs.h). Chapter 12.
 #pragma once
 
-#include <vector>
-
 #include "tutorials/kernels/rungs.h"
 
 namespace plangrad::tests {

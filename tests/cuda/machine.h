@@ -5,8 +5,6 @@
 
 #include <cuda_runtime.h>
 
-#include <vector>
-
 #include "cuda/backend/cuda_backend.h"
 #include "tests/cuda/device_array.h"
 #if defined(CUDA_EMULATOR)

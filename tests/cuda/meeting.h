@@ -2,8 +2,6 @@
 // Not here: what they do there.
 #pragma once
 
-#include <thread>
-
 #include "parallel/transports/launch.h"
 #include "parallel/transports/transport.h"
 

@@ -3,8 +3,6 @@
 
 #include <nccl.h>
 
-#include <vector>
-
 #include "autograd/error.h"
 #include "cuda/launch/device.h"
 #include "tests/cuda/machine.h"

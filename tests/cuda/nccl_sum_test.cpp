@@ -1,10 +1,7 @@
 // Sums and gathers by NCCL's own collectives, on the emulator: all members get the same bits, near
 // the exact sum, and whoever is late, lost or at odds with the others is reported.
 // Not here: sums of messages (collective_suite.cpp). Chapter 13.
-#include <cmath>
 #include <numeric>
-#include <optional>
-#include <thread>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/ops.h"

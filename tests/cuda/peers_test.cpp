@@ -7,7 +7,6 @@
 
 #include <array>
 #include <set>
-#include <thread>
 
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"

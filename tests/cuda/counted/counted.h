@@ -6,7 +6,6 @@
 #include <cuda_bf16.h>
 
 #include <utility>
-#include <vector>
 
 #include "cuda/emulator/counted/counters.h"
 #include "cuda/launch/device.h"
