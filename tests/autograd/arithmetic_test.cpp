@@ -1,7 +1,6 @@
 // Arithmetic element by element: values, gradients, error bounds, messages.
 #include "autograd/ops.h"
 
-#include <cmath>
 #include <limits>
 
 #include "autograd/cpu/cpu_backend.h"

@@ -1,9 +1,6 @@
 // Attention: against the same formula made of small operations, gradients, memory, messages.
 #include "autograd/ops.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "autograd/backend.h"
 #include "autograd/cpu/cpu_backend.h"
 #include "tests/catch.h"

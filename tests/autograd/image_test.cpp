@@ -1,9 +1,6 @@
 // Operations on images: values, gradients, error bounds, PyTorch's numbers, messages.
 #include "autograd/ops.h"
 
-#include <cmath>
-#include <limits>
-
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/parallel.h"
 #include "tests/catch.h"

@@ -2,8 +2,6 @@
 #include "autograd/cpu/cpu_backend.h"
 
 #include <algorithm>
-#include <utility>
-#include <vector>
 
 #include "autograd/random.h"
 #include "tests/catch.h"

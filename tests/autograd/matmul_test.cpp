@@ -1,7 +1,6 @@
 // Matrix products: values, gradients, error bounds, the backend's gemm in all its forms, messages.
 #include "autograd/ops.h"
 
-#include <cmath>
 #include <limits>
 
 #include "autograd/backend.h"

@@ -1,6 +1,5 @@
 // Optimizer kernels: each element by the formula, rounding to narrow weights, odd sizes.
 // Not here: which parameters decay, schedules, clipping (nn/optimizers/optimizer.h).
-#include <cmath>
 
 #include "autograd/backend.h"
 #include "autograd/cpu/cpu_backend.h"

@@ -1,6 +1,5 @@
 // Quantization kernels: the bytes against a plain loop, on which both ends agree, and rounding.
 // Not here: bounds on the error (tests/parallel/codecs/codec_test.cpp).
-#include <cmath>
 #include <cstring>
 #include <limits>
 

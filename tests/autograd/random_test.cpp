@@ -1,7 +1,6 @@
 // Random numbers: Philox's known answers, no dependence on how work is cut, right distributions.
 #include "autograd/random.h"
 
-#include <cmath>
 #include <set>
 
 #include "autograd/backend.h"

@@ -1,9 +1,7 @@
 // Ranks as threads of one process: each limits its own kernels' threads, and may share memory's
 // cache with the others. Not here: whole training steps (parallel/engine/rank_threads_test.cpp).
-#include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <functional>
 #include <set>
 
 #include "autograd/cpu/cpu_backend.h"

@@ -1,7 +1,6 @@
 // Reductions: values, gradients, error bounds, messages.
 #include "autograd/ops.h"
 
-#include <cmath>
 #include <limits>
 
 #include "autograd/backend.h"

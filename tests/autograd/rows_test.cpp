@@ -1,7 +1,6 @@
 // Rows: softmax, layer norm, cross-entropy, embedding: values, gradients, bounds, messages.
 #include "autograd/ops.h"
 
-#include <cmath>
 #include <limits>
 #include <numeric>
 

@@ -1,6 +1,4 @@
 // The largest values: the k-th magnitude and the choice of elements against sorting.
-#include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <limits>
 #include <numeric>

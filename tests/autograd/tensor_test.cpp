@@ -1,8 +1,6 @@
 // Tensors: windows, copies to and from the host, types, and how bf16 rounds.
 #include "autograd/tensor.h"
 
-#include <bit>
-
 #include "autograd/backend.h"
 #include "autograd/cpu/cpu_backend.h"
 #include "tests/catch.h"

@@ -1,7 +1,6 @@
 // What a change of form leaves of a stage's state: of weights, moments and the bf16 master alike
 // the elements that the new masks keep, bit for bit.
 // Not here: training after it (pruned_state_test.cpp, prune_run_test.cpp).
-#include <algorithm>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "parallel/transports/launch.h"

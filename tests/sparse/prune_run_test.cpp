@@ -3,8 +3,6 @@
 // Not here: masks (pruning_test.cpp), one change of form (changed_form_test.cpp).
 #include "sparse/prune_run.h"
 
-#include <mutex>
-
 #include "autograd/cpu/cpu_backend.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"

@@ -2,12 +2,6 @@
 // share.
 #pragma once
 
-#include <map>
-#include <memory>
-#include <ostream>
-#include <string>
-#include <vector>
-
 #include "autograd/cpu/cpu_backend.h"
 #include "sparse/pruning.h"
 #include "sparse/samo.h"

@@ -1,7 +1,5 @@
 // Pruned state where it meets the rest: a run that is pruned on its way, checkpoints that another
 // form and layout goes on with, and that are read dense.
-#include <filesystem>
-#include <mutex>
 
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"

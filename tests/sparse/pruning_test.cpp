@@ -2,10 +2,7 @@
 // the model is spread over ranks.
 #include "sparse/pruning.h"
 
-#include <algorithm>
 #include <barrier>
-#include <cmath>
-#include <limits>
 #include <numeric>
 
 #include "autograd/random.h"

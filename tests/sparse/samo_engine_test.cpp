@@ -1,7 +1,6 @@
 // Training with SAMO: the bits of dense tensors multiplied by the mask, on every schedule, in f32
 // and bf16; of the serial interpreter, with codecs, too; and of the plain loop that both mean.
 // Not here: memory and messages (samo_costs_test.cpp), checkpoints (pruned_state_test.cpp).
-#include <cmath>
 
 #include "tests/catch.h"
 #include "tests/guarded_device.h"

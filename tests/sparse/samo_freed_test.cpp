@@ -1,7 +1,6 @@
 // What SAMO frees: gradients of single layers as soon as they are compressed, so that the model's
 // dense gradient never exists, and dense weights that ZeRO 3 gathered, once they are used.
 // Not here: what it holds (samo_costs_test.cpp). Singh and Bhatele 2023, section III.
-#include <set>
 
 #include "autograd/cpu/tile_gemm.h"
 #include "parallel/transports/launch.h"

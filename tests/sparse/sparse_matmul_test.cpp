@@ -1,7 +1,5 @@
 // The backend's sparse products against plain sums, exactly: small whole numbers lose nothing.
 // Not here: rounding and gradients (tests/sparse/sparse_linear_test.cpp).
-#include <cmath>
-#include <limits>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "tests/catch.h"
