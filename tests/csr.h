@@ -2,8 +2,6 @@
 // sparse products compare with it.
 #pragma once
 
-#include <vector>
-
 #include "sparse/samo.h"
 #include "tests/numbers.h"
 

@@ -4,7 +4,6 @@
 #include "tests/gradcheck.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iomanip>
 
 #include "autograd/graph.h"

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "autograd/error.h"
 #include "autograd/tensor.h"

@@ -3,7 +3,6 @@
 #include "tests/op_cases.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "autograd/backend.h"
 #include "autograd/ops.h"

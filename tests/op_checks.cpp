@@ -4,7 +4,6 @@
 #include "tests/op_checks.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "autograd/backend.h"
 #include "autograd/graph.h"

@@ -2,8 +2,6 @@
 // Not here: values, which each operation's own test and the reference files have.
 #pragma once
 
-#include <vector>
-
 #include "tests/op_cases.h"
 
 namespace plangrad::tests {

@@ -1,10 +1,7 @@
 // References: the numbers of a file in tests/references, which a script beside it wrote.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <map>
 
 #include "nn/checkpoint/safetensors.h"
 #include "tests/folders.h"

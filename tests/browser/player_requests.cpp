@@ -3,9 +3,6 @@
 //   player_requests COUNT PLAN... > FILE   PLAN: good plans, to make others of
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <random>
-#include <string>
-#include <vector>
 
 #include "examples/pages/player/player_facts.h"
 #include "examples/pages/player/request.h"

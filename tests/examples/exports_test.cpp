@@ -1,6 +1,5 @@
 // Exports: into which folders they go, what of others stays there, and damage.
 // Not here: their content (fine_tune_test.cpp).
-#include <fstream>
 
 #include "nn/checkpoint/file.h"
 #include "tests/examples/runs.h"

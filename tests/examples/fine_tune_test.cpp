@@ -1,5 +1,4 @@
 // train_gpt --from: training begins with the weights of a GPT-2 folder, in every layout.
-#include <fstream>
 
 #include "nn/checkpoint/file.h"
 #include "nn/checkpoint/safetensors.h"

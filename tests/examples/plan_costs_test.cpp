@@ -1,7 +1,6 @@
 // From a run to the next one: `plan search --costs` reads what its computations took, and
 // `--plan-from` trains a plan that was found. Not here: searches without runs
 // (plan_search_test.cpp). Chapter 16.
-#include <fstream>
 #include <iterator>
 
 #include "tests/examples/plan_program.h"

@@ -4,8 +4,6 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
-#include <string>
-#include <vector>
 
 #include "tests/catch.h"
 #include "tests/temporary_folder.h"

@@ -1,6 +1,5 @@
 // Where a run goes that names no folder, and what sample_gpt reads if it is given none.
 #include <csignal>
-#include <fstream>
 #include <regex>
 #include <set>
 

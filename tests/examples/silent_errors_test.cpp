@@ -2,8 +2,6 @@
 // found and named; without them, a search changes nothing.
 #include "examples/elastic/silent_errors.h"
 
-#include <fstream>
-
 #include "autograd/cpu/cpu_backend.h"
 #include "examples/elastic/rescue.h"
 #include "nn/checkpoint/file.h"

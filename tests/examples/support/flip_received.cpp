@@ -3,7 +3,6 @@
 // Not here: who must notice (processes_test.cpp). Chapter 05.
 #include <mpi.h>
 
-#include <cstdint>
 #include <map>
 #include <mutex>
 
