@@ -3,7 +3,6 @@
 // Not here: the sparse matrix (autograd/cpu/sparse_matmul.cpp). Gale et al. 2020.
 #pragma once
 
-#include "autograd/backend.h"
 #include "autograd/cpu/tile_gemm.h"
 
 namespace plangrad::autograd::cpu {

@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "autograd/tensor.h"
 
 /// oneDNN's products are those of processors with AVX-512 (gemm.cpp).
 #if PLANGRAD_ONEDNN && defined(__AVX512F__)

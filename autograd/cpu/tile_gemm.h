@@ -8,7 +8,6 @@
 #include <cstring>
 
 #include "autograd/cpu/parallel.h"
-#include "autograd/dtype.h"
 
 #if defined(__AVX512BF16__)
 #include <immintrin.h>

@@ -20,7 +20,6 @@
 #include "parallel/engine/run_result.h"
 #include "parallel/engine/stage_runner.h"
 #include "parallel/engine/weight_store.h"
-#include "parallel/transports/transport.h"
 #include "parallel/verifier/verify.h"
 
 namespace plangrad::parallel {

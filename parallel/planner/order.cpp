@@ -5,8 +5,6 @@
 #include <array>
 #include <tuple>
 
-#include "autograd/error.h"
-
 namespace plangrad::parallel {
 
 int OrderTask::ranks() const { return *std::ranges::max_element(place) + 1; }

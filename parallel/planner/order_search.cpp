@@ -7,7 +7,6 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "autograd/error.h"
 #include "parallel/schedules/schedule.h"
 #include "parallel/simulation/simulate.h"
 
