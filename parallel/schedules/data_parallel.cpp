@@ -4,10 +4,9 @@
 #include "parallel/schedules/schedule.h"
 
 namespace plangrad::parallel {
-namespace {
 
 // [snippet data]
-Plan data_parallel(const Layout& layout) {
+static Plan data_parallel(const Layout& layout) {
   Plan plan = empty_plan(layout, layout.width, {/*keep*/ 1});
   for (int rank = 0; rank < layout.width; ++rank)
     for (int step = layout.first; step < layout.first + layout.steps; ++step)
@@ -21,8 +20,6 @@ Plan data_parallel(const Layout& layout) {
   return plan;
 }
 // [end snippet]
-
-}  // namespace
 
 extern const Schedule data_parallel_schedule{.name = "data",
                                              .make = data_parallel,

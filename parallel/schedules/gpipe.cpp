@@ -3,18 +3,15 @@
 #include "parallel/schedules/schedule.h"
 
 namespace plangrad::parallel {
-namespace {
 
 // [snippet gpipe]
-Plan gpipe(const Layout& layout) {
+static Plan gpipe(const Layout& layout) {
   return flushed_plan(layout, [](Row& row, int stage, int step, const std::vector<int>& micros) {
     for (int micro : micros) row.push_back(forward(stage, micro, step));
     for (int micro : micros) row.push_back(backward(stage, micro, step));
   });
 }
 // [end snippet]
-
-}  // namespace
 
 extern const Schedule gpipe_schedule{.name = "gpipe", .make = gpipe};
 

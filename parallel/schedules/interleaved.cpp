@@ -4,12 +4,11 @@
 #include "parallel/schedules/schedule.h"
 
 namespace plangrad::parallel {
-namespace {
 
 // [snippet interleaved]
 /// Microbatches go in rounds of D, or a few more: all of a round through a rank's first stage, then
 /// all through its second one, and so on; backwards likewise, from its last stage to its first.
-Plan interleaved(const Layout& layout) {
+static Plan interleaved(const Layout& layout) {
   const int depth = layout.depth(), chunks = layout.chunks;
   const std::int64_t count = layout.microbatches, rounds = std::max<std::int64_t>(1, count / depth);
   const int longest = static_cast<int>((count + rounds - 1) / rounds);
@@ -27,8 +26,6 @@ Plan interleaved(const Layout& layout) {
   });
 }
 // [end snippet]
-
-}  // namespace
 
 extern const Schedule interleaved_schedule{.name = "interleaved",
                                            .make = interleaved,

@@ -4,10 +4,9 @@
 #include "parallel/schedules/schedule.h"
 
 namespace plangrad::parallel {
-namespace {
 
 // [snippet one_forward_one_backward]
-Plan one_forward_one_backward(const Layout& layout) {
+static Plan one_forward_one_backward(const Layout& layout) {
   return flushed_plan(layout, [&](Row& row, int stage, int step, const std::vector<int>& micros) {
     const int ahead = layout.stages - 1 - stage;
     append_1f1b(row, stage, micros, ahead, [&](int) { return step; });
@@ -20,14 +19,12 @@ Plan one_forward_one_backward(const Layout& layout) {
 /// as a plan of its own, which can be drawn and run again.
 /// source: Singh and Bhatele 2022 (AxoNN), section 4
 // [snippet message_driven]
-Plan message_driven(const Layout& layout) {
+static Plan message_driven(const Layout& layout) {
   Plan plan = one_forward_one_backward(layout);
   plan.in_flight = layout.in_flight > 0 ? layout.in_flight : layout.stages;
   return plan;
 }
 // [end snippet]
-
-}  // namespace
 
 extern const Schedule one_forward_one_backward_schedule{.name = "1f1b",
                                                         .make = one_forward_one_backward};

@@ -5,10 +5,9 @@
 #include "parallel/schedules/schedule.h"
 
 namespace plangrad::parallel {
-namespace {
 
 // [snippet pipedream]
-Plan pipedream(const Layout& asked) {
+static Plan pipedream(const Layout& asked) {
   Layout layout = asked;  // every microbatch of a replica is a step
   layout.steps *= layout.microbatches;
   layout.first *= layout.microbatches;
@@ -25,13 +24,11 @@ Plan pipedream(const Layout& asked) {
 }
 // [end snippet]
 
-void check(const Layout& layout) {
+static void check(const Layout& layout) {
   PG_CHECK(layout.zero == 0 || !layout.tied || !layout.clip,
            "pipedream with ZeRO, clipping and tied embeddings hangs: stage 0 would wait for the ",
            "last stage's step, that for the norm, and that for stage 0. Leave out one of them");
 }
-
-}  // namespace
 
 extern const Schedule pipedream_schedule{
     .name = "pipedream", .make = pipedream, .updates_per_microbatch = true, .check = check};

@@ -5,10 +5,9 @@
 #include "parallel/schedules/schedule.h"
 
 namespace plangrad::parallel {
-namespace {
 
 // [snippet 2bw]
-Plan pipedream_2bw(const Layout& layout) {
+static Plan pipedream_2bw(const Layout& layout) {
   const int stages = layout.stages, in_flight = std::min(stages, layout.microbatches + 1);
   auto version = [&](int micro) { return std::max(micro / layout.per_step() - 1, 0); };
   return pipeline_plan(layout, {/*keep*/ 2}, [&](Row& row, int replica, int stage) {
@@ -20,7 +19,7 @@ Plan pipedream_2bw(const Layout& layout) {
 
 /// Describes what too few microbatches cost: in a long run, m + 1 of them pass D stages in
 /// D / (m + 1) rounds, rounded up, of a forward and a backward; a full pipeline takes one round.
-std::string note_on_stalls(const Layout& layout) {
+static std::string note_on_stalls(const Layout& layout) {
   const int in_flight = layout.microbatches + 1;
   const int rounds = (layout.stages + in_flight - 1) / in_flight;
   if (rounds == 1) return "";
@@ -30,8 +29,6 @@ std::string note_on_stalls(const Layout& layout) {
               " forwards and backwards of a stage instead of one; ", layout.stages - 1,
               " microbatches or more keep it full");
 }
-
-}  // namespace
 
 extern const Schedule pipedream_2bw_schedule{
     .name = "2bw", .make = pipedream_2bw, .note = note_on_stalls};

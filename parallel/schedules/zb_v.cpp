@@ -5,9 +5,8 @@
 #include "parallel/schedules/flow.h"
 
 namespace plangrad::parallel {
-namespace {
 
-void append_zb_v(Flow& down, Flow& up, int microbatches, int rank, int depth) {
+static void append_zb_v(Flow& down, Flow& up, int microbatches, int rank, int depth) {
   const int n = std::max(microbatches, 2 * depth - 1);  // as many as fill the pipeline
   const int rest = depth - rank;                        // ranks from here to the fold of the V
   for (int i = 0; i < 2 * rest - 1; ++i) down.forward();
@@ -23,15 +22,13 @@ void append_zb_v(Flow& down, Flow& up, int microbatches, int rank, int depth) {
   while (down.has_weights()) down.weight();
 }
 
-Plan zb_v(const Layout& layout) {
+static Plan zb_v(const Layout& layout) {
   return flushed_plan(layout, [&](Row& row, int rank, int step, const std::vector<int>& micros) {
     const std::vector<int> stages = layout.stages_of(rank);
     Flow down(row, stages[0], micros, step), up(row, stages[1], micros, step);
     append_zb_v(down, up, layout.microbatches, rank, layout.depth());
   });
 }
-
-}  // namespace
 
 extern const Schedule zb_v_schedule{
     .name = "zb-v", .make = zb_v, .chunks = 2, .placement = Placement::v, .note = note_on_norms};

@@ -5,13 +5,12 @@
 #include "parallel/schedules/schedule.h"
 
 namespace plangrad::parallel {
-namespace {
 
 // [snippet zero_bubble]
 /// Appends the order of 1F1B with W `later` microbatches behind I, so that activations of
 /// ahead + 1 + later microbatches are kept.
-void append_zero_bubble(Row& row, int stage, const std::vector<int>& micros, int ahead, int later,
-                        int version) {
+static void append_zero_bubble(Row& row, int stage, const std::vector<int>& micros, int ahead,
+                               int later, int version) {
   Row whole;
   append_1f1b(whole, stage, micros, ahead, [&](int) { return version; });
   const int count = static_cast<int>(micros.size());
@@ -30,15 +29,13 @@ void append_zero_bubble(Row& row, int stage, const std::vector<int>& micros, int
 
 /// With times = 1 (ZB-H1), every stage keeps as many microbatches as 1F1B's first one. With
 /// times = 2 (ZB-H2), twice as many forwards run ahead, and each W comes twice as late.
-Plan zero_bubble(const Layout& layout, int times) {
+static Plan zero_bubble(const Layout& layout, int times) {
   return flushed_plan(layout, [&](Row& row, int stage, int step, const std::vector<int>& micros) {
     append_zero_bubble(row, stage, micros, /*ahead*/ times * (layout.stages - 1 - stage),
                        /*later*/ times * stage, step);
   });
 }
 // [end snippet]
-
-}  // namespace
 
 extern const Schedule zb_h1_schedule{
     .name = "zb-h1", .make = [](const Layout& layout) { return zero_bubble(layout, 1); }};
