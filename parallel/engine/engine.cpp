@@ -17,10 +17,8 @@ Engine::Engine(const Training& training, Transport& transport, DevicePtr device,
   PG_CHECK(settings.timeout > 0, "the timeout of a wait is ", settings.timeout, " s; use more");
 }
 
-namespace {
-
 /// Checks the shard of a stage. Evaluations need only weights, which ZeRO 1 and 2 keep whole.
-void check_shard(const Plan& plan, int stage, const Shard& here, const Shard& planned) {
+static void check_shard(const Plan& plan, int stage, const Shard& here, const Shard& planned) {
   if (plan.steps == 0 && here.zero < 3 && planned.zero < 3) return;
   PG_CHECK(here == planned, "the plan shards stage ", stage, " by ZeRO ", planned.zero, " over ",
            planned.members, " ranks; this run began with ZeRO ", here.zero, " over ", here.members,
@@ -28,7 +26,7 @@ void check_shard(const Plan& plan, int stage, const Shard& here, const Shard& pl
 }
 
 /// Whom a plan's ranks sum up with, by the transport's own sums or by messages, and send to.
-Connections connections_of(const Plan& plan, AllReduce reduction) {
+static Connections connections_of(const Plan& plan, AllReduce reduction) {
   Connections found;
   for (int rank = 0; rank < plan.ranks(); ++rank)
     for (const Instruction& x : plan.rows[rank])
@@ -41,8 +39,6 @@ Connections connections_of(const Plan& plan, AllReduce reduction) {
   }
   return found;
 }
-
-}  // namespace
 
 void check_fit(const Plan& plan, const Training& training, int ranks) {
   PG_CHECK(plan.ranks() == ranks, "the plan is for ", plan.ranks(), " ranks, this run has ", ranks);

@@ -24,10 +24,8 @@ std::string date_now() {
   return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(std::time(nullptr)));
 }
 
-namespace {
-
 /// The events that an earlier session's summary tells of.
-json earlier_events(const fs::path& folder) {
+static json earlier_events(const fs::path& folder) {
   json events = json::array();
   try {
     const json summary = json_in(folder / "summary.json");
@@ -40,8 +38,6 @@ json earlier_events(const fs::path& folder) {
   }
   return events;
 }
-
-}  // namespace
 
 MeasuredRank RunRecord::carry_out(SessionRank& rank, const Nothing&) {
   return {rank.peaks().found(), cores_here()};
