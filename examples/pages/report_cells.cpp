@@ -11,15 +11,13 @@
 namespace plangrad::examples {
 using nlohmann::json;
 
-namespace {
-
-bool is_of_update(const Instruction& x, const Plan& plan, int version) {
+static bool is_of_update(const Instruction& x, const Plan& plan, int version) {
   if (makes_version(x)) return x.version == version;
   return uses_weights(x) && plan.made_by(x.micro) == version;
 }
 
-std::string reason(const WaitGraph& graph, int cell, const Record& record, double planned,
-                   double late) {
+static std::string reason(const WaitGraph& graph, int cell, const Record& record, double planned,
+                          double late) {
   const double took = record.end - record.start, longer = took - planned;
   if (longer >= late / 2) {
     std::string why = autograd::text("took ", seconds_text(took), " where ", seconds_text(planned),
@@ -41,8 +39,6 @@ std::string reason(const WaitGraph& graph, int cell, const Record& record, doubl
   return "waited for " + describe(value_of(x)) +
          (receives(x) ? autograd::text(" from rank ", x.peer) : "");
 }
-
-}  // namespace
 
 UpdateSpan span_of_update(const Plan& plan, const Timeline& timeline, int version) {
   UpdateSpan span{version, std::numeric_limits<double>::infinity(), 0};

@@ -51,10 +51,9 @@ double bytes_in_f32(const Record& record, const Plan& plan, const ModelCosts& mo
   return f32_bytes * static_cast<double>(values_in(x, plan, model.settings.dtype, record.bytes));
 }
 
-namespace {
-
 /// Bytes by slot and kind.
-json flow_json(const Plan& plan, const Timeline& measured, const std::vector<std::string>& kinds) {
+static json flow_json(const Plan& plan, const Timeline& measured,
+                      const std::vector<std::string>& kinds) {
   constexpr double most_slots = 200;
   const double seconds = measured.makespan(), step = time_step(measured);
   if (step <= 0 || kinds.empty()) return nullptr;
@@ -70,8 +69,6 @@ json flow_json(const Plan& plan, const Timeline& measured, const std::vector<std
   }
   return {{"seconds", rounded(slot, 5)}, {"slots", slots}};
 }
-
-}  // namespace
 
 json wire_json(const Plan& plan, const Timeline& measured, const ModelCosts& model) {
   std::map<std::string, std::vector<double>> ranks;  // bytes by kind and rank

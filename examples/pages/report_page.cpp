@@ -9,9 +9,7 @@ extern const char* const report_style;     // CSS, with that of timelines
 extern const char* const timeline_script;  // JavaScript of the player, which the next one uses
 extern const char* const report_script;
 
-namespace {
-
-std::string page_with(const char* kind, const std::string& title, const std::string& data) {
+static std::string page_with(const char* kind, const std::string& title, const std::string& data) {
   return page_head(title, palette_css() + report_style) + "<body data-kind=\"" + kind +
          "\">\n<main id=\"page\"><noscript>This page draws its data with a script, which this "
          "browser does not run.</noscript></main>\n<div id=\"tip\" role=\"tooltip\" hidden></div>\n"
@@ -19,8 +17,6 @@ std::string page_with(const char* kind, const std::string& title, const std::str
          json_in_page(data) + "</script>\n<script>\n" + timeline_script + "</script>\n<script>\n" +
          report_script + "</script>\n</body>\n</html>\n";
 }
-
-}  // namespace
 
 std::string run_page(const std::string& title, const std::string& data) {
   return page_with("run", title, data);

@@ -15,11 +15,9 @@
 namespace plangrad::examples {
 using nlohmann::json;
 
-namespace {
-
 /// What the plan player is asked: recorded updates, simulated with the costs that were measured.
-json player_request_of(const RecordedUpdates& recorded, const std::string& run,
-                       const Summing& sums) {
+static json player_request_of(const RecordedUpdates& recorded, const std::string& run,
+                              const Summing& sums) {
   const Costs costs = measured_costs(recorded.plan, recorded.timeline, sums);
   return {{"plan", print(recorded.plan)},
           {"title",
@@ -37,7 +35,7 @@ json player_request_of(const RecordedUpdates& recorded, const std::string& run,
 }
 
 /// The costs of the run's model for a microbatch, whose inputs are ids or values.
-ModelCosts costs_of_model(Lead& lead, int micro) {
+static ModelCosts costs_of_model(Lead& lead, int micro) {
   const Training& training = lead.engine().training();
   const Tensor inputs = lead.data().training().inputs(micro, cpu_device());
   const Tensor targets = lead.data().training().targets(micro, cpu_device());
@@ -55,8 +53,6 @@ ModelCosts costs_of_model(Lead& lead, int micro) {
        .cuts = {training.cuts.begin() + 1, training.cuts.end() - 1},
        .like = on_cores ? std::make_shared<autograd::CpuBackend>() : nullptr});
 }
-
-}  // namespace
 
 RunPage::RunPage(RunLog& log, RecordSettings settings, std::string title)
     : RunRecord(log, std::move(settings)), title_(std::move(title)) {
