@@ -28,11 +28,9 @@ Plan PlanRequest::plan(const CLI::App& command) const {
   return read_plan(file);
 }
 
-namespace {
-
 /// About how many cells a plan has, or as many as take as long: a forward brings 8, a sum over
 /// replicas a message from each to each, and lowering looks at each rank at each moment.
-double cells_of(const Schedule& schedule, const Layout& asked) {
+static double cells_of(const Schedule& schedule, const Layout& asked) {
   const Layout layout = with_defaults(schedule, asked);
   const double stages = 1.0 * layout.stages * layout.copies(), depth = stages / layout.chunks;
   const double width = layout.width, forwards = width * layout.microbatches * layout.stages;
@@ -41,7 +39,7 @@ double cells_of(const Schedule& schedule, const Layout& asked) {
 }
 
 /// Checks that a plan is not too large to be made and simulated in a few seconds.
-void check_cells(const Schedule& schedule, Layout layout) {
+static void check_cells(const Schedule& schedule, Layout layout) {
   constexpr int most_cells = 1 << 21;
   const double cells = cells_of(schedule, layout);
   if (cells <= most_cells) return;
@@ -61,8 +59,6 @@ void check_cells(const Schedule& schedule, Layout layout) {
   throw autograd::Error(text("this plan would have about ", cells, " cells, and ", most_cells,
                              " are possible: use ", flag, " ", std::max(most, 1), " or less"));
 }
-
-}  // namespace
 
 Plan PlanRequest::schedule_plan() const {
   Layout layout = schedule.found();

@@ -155,10 +155,8 @@ std::string command_of(const std::string& program, const std::vector<json>& flag
   return command;
 }
 
-namespace {
-
 /// The flags that searches write.
-std::set<std::string> written_flags() {
+static std::set<std::string> written_flags() {
   std::set<std::string> all{"--batch", "--clip", "--dtype", "--prune", "--reduction", "--samo"};
   for (const parallel::SpecField* field : parallel::spec_fields())
     if (!field->of_plans) all.insert(field->flag_name());
@@ -167,7 +165,7 @@ std::set<std::string> written_flags() {
   return all;
 }
 
-std::vector<std::string> words_of(const json& flags) {
+static std::vector<std::string> words_of(const json& flags) {
   const std::set<std::string> written = written_flags();
   std::vector<std::string> words;
   for (const auto& [name, value] : flags.items()) {
@@ -176,8 +174,6 @@ std::vector<std::string> words_of(const json& flags) {
   }
   return words;
 }
-
-}  // namespace
 
 RowWords row_words(const std::filesystem::path& file, int row, const std::string& program) try {
   const json found = nn::read_json(file);

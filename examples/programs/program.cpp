@@ -287,10 +287,8 @@ std::string PrintablePieces::take(std::string_view piece) {
   return out;
 }
 
-namespace {
-
 /// Whether bytes are a page, figure, trace or text that the programs write.
-bool is_result(std::string_view bytes) {
+static bool is_result(std::string_view bytes) {
   if (bytes.starts_with("<svg ")) return bytes.find(parallel::idle_pattern()) != bytes.npos;
   static constexpr std::string_view starts[] = {
       page_start, measured_start, "rank 0  ", "rank 0 |",
@@ -299,8 +297,6 @@ bool is_result(std::string_view bytes) {
   const auto is_whole = [&](const auto& machine) { return bytes == machine.second; };
   return std::ranges::any_of(starts, begins) || std::ranges::any_of(known_machines(), is_whole);
 }
-
-}  // namespace
 
 void write_result(const std::filesystem::path& file, const std::string& bytes) {
   std::error_code none;

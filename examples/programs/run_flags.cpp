@@ -197,11 +197,9 @@ std::vector<std::string> RunFlags::planned_words(const CLI::App& app) {
   return words;
 }
 
-namespace {
-
 /// Names the saved flags that this command line overrides: those of a layout, if a flag asks for
 /// another one. What any layout may have stays, unless a plan says it.
-std::set<std::string> replaced_flags(const CLI::App& app, const ScheduleFlags& own) {
+static std::set<std::string> replaced_flags(const CLI::App& app, const ScheduleFlags& own) {
   auto given = [&](const char* name) { return app.count(name) > 0; };
   std::set<std::string> replaced;
   const auto asks = {"--schedule", "--stages", "--data-parallel", "--ranks", "--plan"};
@@ -216,8 +214,6 @@ std::set<std::string> replaced_flags(const CLI::App& app, const ScheduleFlags& o
   if (given("--setting")) replaced.insert("--gap");     // not all settings have turns
   return replaced;
 }
-
-}  // namespace
 
 /// Opens what the run continues from, once for all ranks of this process.
 void RunFlags::open_checkpoint(const std::filesystem::path& folder, bool moved, bool leads) {

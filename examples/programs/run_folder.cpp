@@ -104,11 +104,9 @@ LoadedGpt load_gpt(const fs::path& folder, const DevicePtr& device) {
   return gpt;
 }
 
-namespace {
-
 /// Whether a folder is that of a run which never saved: it has its events, an empty checkpoint/,
 /// and was not seen to end.
-bool is_of_unsaved_run(const fs::path& out) {
+static bool is_of_unsaved_run(const fs::path& out) {
   std::error_code none;
   const nlohmann::json summary = parallel::json_in(out / "summary.json");
   if (summary.is_object() && summary.value("state", "running") != "running") return false;
@@ -119,7 +117,7 @@ bool is_of_unsaved_run(const fs::path& out) {
 }
 
 /// Checks that what a folder's checkpoint holds is an older state of the run.
-void check_checkpoint(const fs::path& out, const OpenedCheckpoint* resumed) {
+static void check_checkpoint(const fs::path& out, const OpenedCheckpoint* resumed) {
   std::string what = "another run";
   try {
     const Manifest newest = read_manifest(out / "checkpoint", manifest_name);
@@ -132,8 +130,6 @@ void check_checkpoint(const fs::path& out, const OpenedCheckpoint* resumed) {
   throw Error(text("--out ", out.string(), " holds ", what, ": continue that with --resume ",
                    out.string(), ", name another folder, or give it up with --overwrite"));
 }
-
-}  // namespace
 
 void check_out(const parallel::SessionScope& scope) {
   const fs::path& out = scope.out;
