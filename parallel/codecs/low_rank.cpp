@@ -5,27 +5,24 @@
 #include "parallel/codecs/low_rank.h"
 
 namespace plangrad::parallel {
-namespace {
 
-double dot(const double* a, const double* b, std::int64_t count) {
+static double dot(const double* a, const double* b, std::int64_t count) {
   double sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (std::int64_t i = 0; i < count; ++i) sum += a[i] * b[i];
   return sum;
 }
 
-double length(const double* a, std::int64_t count) { return std::sqrt(dot(a, a, count)); }
+static double length(const double* a, std::int64_t count) { return std::sqrt(dot(a, a, count)); }
 
 /// Removes the directions of the `known` rows before it from `row`, one after the other.
-void remove_known(double* row, std::int64_t known, std::int64_t count) {
+static void remove_known(double* row, std::int64_t known, std::int64_t count) {
   for (std::int64_t k = known; k > 0; --k) {
     const double* direction = row - k * count;
     double share = dot(direction, row, count);
     for (std::int64_t i = 0; i < count; ++i) row[i] -= share * direction[i];
   }
 }
-
-}  // namespace
 
 void orthonormalize(const Tensor& x, RandomKey key) {
   const std::int64_t rows = x.size(0), count = x.size(1);

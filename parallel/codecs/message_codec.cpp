@@ -11,22 +11,18 @@ void check_encodable(bool finite, const std::string& what) {
   PG_CHECK(finite, what, " not finite, so there is no code for it; ", when_not_finite);
 }
 
-namespace {
-
 /// A part of a message as f32 values.
-Tensor as_f32(const Tensor& bytes, Range place) {
+static Tensor as_f32(const Tensor& bytes, Range place) {
   const std::int64_t begin = bytes.raw() - bytes.storage()->data() + place.begin;
   return {bytes.storage(), begin / 4, {place.size() / 4}, DType::f32};
 }
 
-Tensor flat(const Tensor& x) { return x.window(0, {x.numel()}); }
+static Tensor flat(const Tensor& x) { return x.window(0, {x.numel()}); }
 
-void check(const Instruction& x, bool finite) {
+static void check(const Instruction& x, bool finite) {
   check_encodable(
       finite, text("microbatch ", x.micro, ": ", message_kind(x), " of stage ", x.stage, " are"));
 }
-
-}  // namespace
 
 BufferCodec::BufferCodec(const nn::ParameterList& parameters, const CodecSpec& spec,
                          RandomKey source, const DevicePtr& device)

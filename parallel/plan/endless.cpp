@@ -45,16 +45,14 @@ int bodies_for(const Plan& plan, int steps) {
   return static_cast<int>(bodies);
 }
 
-namespace {
-
 /// An operation on a stage, for a microbatch of a body.
 using InBody = std::tuple<Op, int, int>;
-InBody in_body(const Plan& plan, const Instruction& x) {
+static InBody in_body(const Plan& plan, const Instruction& x) {
   return {x.op, x.stage, x.micro % (plan.period * plan.per_step)};
 }
 
 /// How much older than the newest version the body reads: the same in each repetition.
-std::map<InBody, int> delays_of(const Plan& plan) {
+static std::map<InBody, int> delays_of(const Plan& plan) {
   std::map<InBody, int> delays;
   for (int rank = 0; rank < plan.ranks(); ++rank)
     for (int cell = plan.bars[rank].first; cell < plan.bars[rank].second; ++cell)
@@ -62,8 +60,6 @@ std::map<InBody, int> delays_of(const Plan& plan) {
         delays[in_body(plan, x)] = plan.made_by(x.micro) - x.version;
   return delays;
 }
-
-}  // namespace
 
 Plan later_by(Plan plan, int steps) {
   PG_CHECK(plan.first == 0 && plan.home.empty(),

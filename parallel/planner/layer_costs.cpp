@@ -131,10 +131,8 @@ StageCosts run_stage(const ModelCosts& all, int stage, const PlannedModel& model
   return costs;
 }
 
-namespace {
-
 /// The state of a stage, as it is stored.
-void add_state(StageCosts& costs, const ParameterList& parameters, const ModelCosts& model) {
+static void add_state(StageCosts& costs, const ParameterList& parameters, const ModelCosts& model) {
   StageBytes& bytes = costs.bytes;
   for (const Parameter& parameter : parameters) {
     const std::int64_t all = parameter.shape.numel();
@@ -154,7 +152,7 @@ void add_state(StageCosts& costs, const ParameterList& parameters, const ModelCo
 }
 
 /// A text that two layers share if they cost the same for the same input.
-std::string description(const LayerSpec& layer) {
+static std::string description(const LayerSpec& layer) {
   ParameterList list;
   layer.build(list);
   std::string words = text(layer.flops);
@@ -163,8 +161,8 @@ std::string description(const LayerSpec& layer) {
 }
 
 /// A text that two stages share if they cost the same: settings, place, input and layers.
-std::string description(const Training& training, int stage, const CostSettings& settings,
-                        const std::vector<std::string>& layers, const Shape& example) {
+static std::string description(const Training& training, int stage, const CostSettings& settings,
+                               const std::vector<std::string>& layers, const Shape& example) {
   const int first = training.cuts[stage], last = training.cuts[stage + 1];
   std::string words =
       text(name_of(settings.dtype), ' ', settings.examples, ' ', settings.recompute_layers, ' ',
@@ -173,8 +171,6 @@ std::string description(const Training& training, int stage, const CostSettings&
   for (int layer = first; layer < last; ++layer) words += text("; ", layers[layer]);
   return words;
 }
-
-}  // namespace
 
 ModelCosts model_costs(const PlannedModel& model, int stages, const CostSettings& settings,
                        KnownStages* known) {

@@ -8,10 +8,9 @@
 #include "parallel/plan/lifetimes.h"
 
 namespace plangrad::parallel {
-namespace {
 
 /// The members of the groups in which a plan adds up each stage's gradients; 1: it is not summed.
-std::vector<int> members_of_sums(const Plan& plan) {
+static std::vector<int> members_of_sums(const Plan& plan) {
   std::vector<int> members(plan.stage_count(), 1);
   for (const Row& row : plan.rows)
     for (const Instruction& x : row)
@@ -22,7 +21,8 @@ std::vector<int> members_of_sums(const Plan& plan) {
 
 /// Bytes of pieces that are on their way at once while `members` add up a buffer; those of the
 /// first member, which has the most.
-double window_of(std::int64_t elements, int element, int members, const Plan& plan, AllReduce how) {
+static double window_of(std::int64_t elements, int element, int members, const Plan& plan,
+                        AllReduce how) {
   if (members < 2) return 0;
   const bool encodes_pieces = !plan.codec.is_none() && is_local(plan.codec);
   const bool scatters = plan.sharded > 0 && (plan.codec.is_none() || encodes_pieces);
@@ -33,8 +33,8 @@ double window_of(std::int64_t elements, int element, int members, const Plan& pl
 }
 
 /// Adds what the plan's codec remembers of a stage, and what it needs for a sum.
-void add_codec(Sizes& sizes, const StageCosts& stage, const Plan& plan, int members,
-               AllReduce reduction) {
+static void add_codec(Sizes& sizes, const StageCosts& stage, const Plan& plan, int members,
+                      AllReduce reduction) {
   const DevicePtr device = blank_device();
   double code = 0, window = sizes.sum_window.back();
   std::unique_ptr<LowRank> factors;
@@ -52,8 +52,6 @@ void add_codec(Sizes& sizes, const StageCosts& stage, const Plan& plan, int memb
   sizes.sum_code.push_back(code);
   if (members > 1) sizes.sum_window.back() = window;
 }
-
-}  // namespace
 
 Sizes sizes_of(const ModelCosts& costs, const Plan& plan, AllReduce reduction,
                const std::vector<int>& of_all) {

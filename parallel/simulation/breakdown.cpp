@@ -7,10 +7,9 @@
 #include "parallel/plan/lifetimes.h"
 
 namespace plangrad::parallel {
-namespace {
 
 /// The plan with its rows in the order in which they ran.
-Plan as_it_ran(const Plan& plan, const Timeline& timeline) {
+static Plan as_it_ran(const Plan& plan, const Timeline& timeline) {
   PG_CHECK(timeline.ranks == plan.ranks(), "timeline: the plan has ", plan.ranks(),
            " ranks, its timeline ", timeline.ranks, "; give the timeline of this plan");
   if (plan.in_flight == 0) return plan;
@@ -23,18 +22,16 @@ Plan as_it_ran(const Plan& plan, const Timeline& timeline) {
 }
 
 /// Whether a measured timeline lacks a cell: the engine does it in no time.
-bool is_instant(const Instruction& x, const Plan& plan) {
+static bool is_instant(const Instruction& x, const Plan& plan) {
   return drops(x) || (x.op == Op::norm && plan.groups[x.peer].size() == 1);
 }
 
 /// The part that the time of a message or computation goes to.
-double& part_of(TimeParts& parts, const Instruction& x) {
+static double& part_of(TimeParts& parts, const Instruction& x) {
   if (makes_version(x)) return parts.update;
   if (is_compute(x)) return parts.compute;
   return meets(x) ? parts.collective : parts.point_to_point;
 }
-
-}  // namespace
 
 // [snippet divide]
 void divide_idle(const WaitGraph& graph, int rank, int cell, double from, double to,

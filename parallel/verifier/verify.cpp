@@ -45,9 +45,7 @@ void refuse_text(const char* rule, const Place& place, const std::string& what) 
                        mark(place.plan, place.rank, index)));
 }
 
-namespace {
-
-std::map<std::string, int> count_messages(const Plan& plan, const Pairing& pairing) {
+static std::map<std::string, int> count_messages(const Plan& plan, const Pairing& pairing) {
   std::map<std::string, int> messages;
   for (const Wire& wire : pairing.wires)
     for (int cell : wire.sends) ++messages[operation(plan.rows[wire.from][cell]).letters];
@@ -56,7 +54,7 @@ std::map<std::string, int> count_messages(const Plan& plan, const Pairing& pairi
   return messages;
 }
 
-std::vector<std::string> find_fresh_reads(const Plan& plan) {
+static std::vector<std::string> find_fresh_reads(const Plan& plan) {
   std::vector<std::string> fresh(plan.per_step, std::string(plan.stages, '1'));
   for (const Row& row : plan.rows)
     for (const Instruction& x : row)
@@ -65,7 +63,7 @@ std::vector<std::string> find_fresh_reads(const Plan& plan) {
   return fresh;
 }
 
-Facts facts_of(const Plan& plan, const Pairing& pairing, const std::vector<Replay>& rows) {
+static Facts facts_of(const Plan& plan, const Pairing& pairing, const std::vector<Replay>& rows) {
   Facts facts;
   for (const Replay& row : rows) row.add_to(facts);
   facts.fresh_reads = find_fresh_reads(plan);
@@ -73,8 +71,6 @@ Facts facts_of(const Plan& plan, const Pairing& pairing, const std::vector<Repla
   facts.capacity = smallest_capacity(plan, pairing, rows);
   return facts;
 }
-
-}  // namespace
 
 // [snippet verify]
 VerifiedPlan verify(Plan plan) {
