@@ -113,14 +113,12 @@ class RunObserver {
   virtual Border next_border(int /*done*/) const { return {}; }
   /// In the midst of an endless plan and at the end of any. Ranks are in their rows: must not ask.
   virtual void heard(Lead&, const Heard&) {}
-  /// Between plans. May ask all ranks, also to change their state; a save comes after all
-  /// observers.
+  /// Between plans. May ask all ranks, also to change their state; a save follows all observers.
   virtual void plan_ended(Lead&, const PlanEnd&) {}
   /// At any time, also in heard(); must not ask.
   virtual void told(Lead&, const Told&) {}
   /// A save is committed; maybe in the midst of a later plan: must not ask.
-  /// throws: Error, which leaves the save as it is: a warning, or the run's error after its last
-  /// one
+  /// throws: Error, which leaves the save as it is: a warning; the run's error after its last save
   virtual void saved(Lead&, int /*step*/) {}
   /// The last save is over (none if the session made no update). May ask all ranks.
   virtual void ended(Lead&) {}

@@ -73,8 +73,7 @@ struct Lengths {
   }
   /// Whether plans that follow each other can make so many updates.
   bool makes(int steps) const;
-  /// The updates of a plan, `wanted` or somewhat more, behind which plans can make the rest of
-  /// `left`.
+  /// The updates of a plan, `wanted` or a few more, after which plans can make the rest of `left`.
   int fitted(int wanted, int left) const;
 };
 
@@ -143,8 +142,7 @@ class Borders {
   int last() const { return last_; }
   /// The updates from `done` on to the next border.
   int distance(int done) const;
-  /// What is at the border after `done` updates, the latest before them after `before`; null if
-  /// there is none.
+  /// What is at the border after `done` updates, the latest before them after `before`; null: none.
   const char* why(int before, int done) const;
   bool saves(int before, int done) const { return is_due(save_every_, before, done); }
 

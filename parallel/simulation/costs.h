@@ -75,9 +75,8 @@ double duration(const Instruction& instruction, int rank, const Plan& plan, cons
 
 /// Bytes of the value that an instruction moves or reduces.
 std::int64_t bytes_of(const Instruction& instruction, const Costs& costs);
-/// What a rank sends in an instruction: `sends` messages, each 1 / chunks of the value, in
-/// `rounds`, of which each waits for the one before: those of the list, of at most pieces_in_flight
-/// sends.
+/// What a rank sends in an instruction: `sends` messages, each 1 / chunks of a value, in `rounds`,
+/// of which each waits for the one before: those of the list, of at most pieces_in_flight sends.
 struct Sent {
   std::int64_t sends = 0, chunks = 1, rounds = 1;
 };

@@ -30,9 +30,8 @@ struct Machine {
   Topology topology = {};
 };
 
-/// Seconds of kernels, one after another. A kernel with arithmetic takes flops / (peak efficiency),
-/// divided by x / (x + tile) of each size x of its product; any other bytes / (memory_bandwidth
-/// memory_share).
+/// Seconds of kernels in turn. A kernel with arithmetic takes flops / (peak efficiency), divided by
+/// x / (x + tile) of each size x of its product; any other bytes / (memory_bandwidth memory_share).
 /// throws: Error if the machine does not say what this needs
 double seconds(const Machine& machine, const autograd::KernelTable& kernels);
 

@@ -54,8 +54,7 @@ class MeetingRun {
       : ranks_(plan.groups[x.peer]), traffic_(traffic), number_(number) {
     const int sums = sums_in(x, plan);
     const std::int64_t bytes = bytes_of(x, costs) / sums;
-    // In large groups pieces are larger, so that not many more than a million messages are
-    // simulated.
+    // In large groups pieces are larger, so that about a million messages at most are simulated.
     const Sent sent = sent_by(x, ranks_[0], plan, costs);
     const std::int64_t messages = std::max<std::int64_t>(1, sent.sends * std::ssize(ranks_));
     const std::int64_t most = std::max<std::int64_t>(1, 1'000'000 / messages);

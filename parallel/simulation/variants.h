@@ -45,8 +45,7 @@ struct PartialTimeline {
 };
 
 /// Simulates a broken plan. It stands still at the cell that breaks a rule, and so does all that
-/// waits for it. Messages of which an end is missing, or whose ends name different values, do not
-/// run.
+/// waits for it. Messages of which an end is missing, or whose ends name other values, don't run.
 ///   rank, index: the cell that breaks a rule, from which on the row does not run; -1: none
 /// throws: Error if the costs do not fit the plan, or its cells have no meaning (rule shape)
 PartialTimeline simulate_until_blocked(const Plan& plan, const Costs& costs, int rank, int index);
