@@ -35,8 +35,7 @@ inline bool is_encoded(const nn::Parameter& parameter) {
 inline constexpr const char* when_not_finite =
     "use a lower --learning-rate, a longer --warmup or, except in cyclic-v2, a --clip of 1";
 
-/// Whether all values are finite. The squares of finite f32 values are finite in f64, in which they
-/// are summed.
+/// Whether all values are finite. Squares of finite f32 values are summed in f64, and finite there.
 inline bool all_finite(const Tensor& x) {
   return std::isfinite(x.backend().sums_of_squares({x})[0]);
 }

@@ -41,8 +41,7 @@ class PieceCodec {
 
 /// Runs a list. Chunks are cut into pieces, so that a piece is sent on while the next one arrives.
 /// At most `pieces_in_flight` are in flight for each member that this one receives from, and as
-/// many to all others together: with more, a slow link has a long queue, behind which all else
-/// waits.
+/// many to all others together: with more, all else waits behind a slow link's long queue.
 ///   bytes sent by each member: all-reduce by scatter or ring 2 (N-1)/N of the tensor's bytes,
 ///                              reduce-scatter or all-gather half of that
 ///   scratch:                   pieces_in_flight per member received from, counted as

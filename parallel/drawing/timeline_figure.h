@@ -101,8 +101,7 @@ class CellLabels {
   /// `low` cells have room for one line.
   std::string svg(const Record& record, double from, double wide, double top, double height,
                   bool low) const;
-  /// The legend's words on labels: "number: microbatch, s: stage"; empty if labels are microbatches
-  /// alone.
+  /// The legend's words on labels: "number: microbatch, s: stage"; empty if all are microbatches.
   std::string explanation() const;
   /// Whether the cells of a rank name their stages.
   bool names_stages(int rank) const { return rows_.at(rank).stage; }

@@ -16,8 +16,7 @@ namespace plangrad::parallel {
 /// Messages over pretended links, for the ranks of one process. A message begins when both ends
 /// have posted it, and is done at both ends when it arrives, as in the simulator; a send
 /// whose bytes the inner transport has buffered is done at once. Messages outside of plans
-/// (control_channel) are not held back, nor is a sum by the inner transport's own all-reduce
-/// offered.
+/// (control_channel) are not held back. The inner transport's own all-reduce is not offered.
 ///   one process:     all ranks use this object, so both ends know when the other was posted
 ///   many processes:  each end takes the moment at which the inner transport is done for the begin
 class PretendedNetwork {

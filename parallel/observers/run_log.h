@@ -50,8 +50,7 @@ class RunLog : public RunObserver {
   double seconds() const { return seconds_; }
   double units_per_second() const { return static_cast<double>(units_) / std::max(seconds_, 1e-9); }
   double last_loss() const { return last_loss_; }
-  /// Share of the ranks' time in which they neither computed nor stepped, over all updates of the
-  /// session.
+  /// Share of the ranks' time in which they neither computed nor stepped, in the whole session.
   double bubble() const { return bubble_; }
 
  private:

@@ -138,8 +138,7 @@ std::string mark(const Plan& plan, int rank, int index);
 
 // ---- endless plans ----
 
-/// The parts of a row. The tail is written as it runs after one body. A plan of one length is all
-/// tail.
+/// The parts of a row. The tail is as it runs after one body. A plan of one length is all tail.
 enum class Part { head, body, tail };
 Part part_of(const Plan& plan, int rank, int cell);
 /// The cells of a part of a row, from `first` to before `second`.

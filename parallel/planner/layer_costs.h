@@ -64,8 +64,7 @@ using KnownStages = std::map<std::string, StageCosts>;
 ModelCosts model_costs(const PlannedModel& model, int stages, const CostSettings& settings,
                        KnownStages* known = nullptr);
 
-/// Bytes of a stage's gradient sum, in f32, as a codec sends it: those of its factors, or of its
-/// values.
+/// Bytes of a stage's gradient sum, in f32, as a codec sends it: of its factors, or its values.
 std::int64_t sent_sum_bytes(const StageCosts& stage, const CodecSpec& codec);
 
 /// Runs one stage of a training, all layers of it, on a device with values or without.

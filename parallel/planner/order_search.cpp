@@ -23,8 +23,7 @@ struct OrderGraph {
   std::vector<double> before, after;
 };
 
-/// Seconds after all gradients of the first and the last stage until the sum of what they share is
-/// made.
+/// Seconds from all gradients of the first and the last stage to the sum of what they share.
 double shared_sum_seconds(const OrderTask& task) {
   Plan plan = task.empty();
   const auto [low, high] = std::minmax(task.place.front(), task.place.back());

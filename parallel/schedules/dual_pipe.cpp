@@ -1,6 +1,5 @@
-// DualPipe and DualPipeV: a rank has one stage near the end of the pipeline where it stands, and
-// one far from it. Microbatches of two flows cross on it, and the work of one fills the other's
-// bubble.
+// DualPipe and DualPipeV: a rank has one stage near the pipeline's end where it stands, and one far
+// from it. Microbatches of two flows cross on it, and the work of one fills the other's bubble.
 // Not here: doing a forward and a backward at the same time, which a plan can't say, and the sum
 // over DualPipe's two copies, which lowering adds.
 // Chapter 06; DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", section 3.2.1, figure 5.

@@ -8,8 +8,7 @@
 namespace plangrad::parallel {
 namespace {
 
-/// Where a row repeats itself: row[i + length] is row[i], counted on, for i from first to before
-/// last.
+/// Where a row repeats itself: row[i + length] is row[i], counted on, for i in [first, last).
 struct Regular {
   int first = 0, last = 0, length = 0;
 };

@@ -11,9 +11,8 @@
 //                       that only run forward
 // schedule.cpp          the register, a list of them; plan_spec.h: a plan as a user asks for it
 // A new schedule is one file and one line of the register: its name, the function that makes its
-// plan, and what programs ask of it (how many ranks, whether it clips, which ZeRO levels). Tests
-// of all schedules include it automatically. No schedule includes another, and no code compares
-// their names.
+// plan, and what programs ask of it (how many ranks, whether it clips, which ZeRO levels). Tests of
+// all schedules include it automatically. No schedule includes another; no code compares names.
 #pragma once
 
 #include <functional>
