@@ -86,8 +86,7 @@ auto dispatch(DType dtype, Kernel&& kernel) {
   }
 }
 
-/// Calls `kernel.template operator()<n>()` with a number n from `first` to `last` that is known at
-/// run time only.
+/// Calls `kernel.template operator()<n>()` with n from `first` to `last`, known at run time only.
 template <int first, int last, class Kernel>
 void dispatch(int n, Kernel&& kernel) {
   if constexpr (first < last)

@@ -124,8 +124,7 @@ virtual bool quantize(In x, Quantizer how, RandomKey key, Out bytes)
 virtual void dequantize(In bytes, Quantizer how, Out y) PG_KERNEL(dequantize, bytes, how, y);
 /// The k-th largest magnitude, with k from 1 to the number of elements.
 virtual Magnitude magnitude(In x, std::int64_t k) PG_KERNEL(magnitude, x, k);
-/// Writes the indices (i32) of selected elements to the slots, then their values; an empty slot has
-/// index -1.
+/// Writes selected elements' indices (i32) to the slots, then their values; an empty slot has -1.
 virtual Selected select(In x, Selection which, Out bytes) PG_KERNEL(select, x, which, bytes);
 /// Fills the slots' values with x[index], or 0 in empty slots: the same elements of another x.
 virtual void collect(In x, Out bytes) PG_KERNEL(collect, x, bytes);

@@ -55,8 +55,7 @@ struct Candidate {
 };
 
 /// Keys in the order of |x|, where x are the weights that forward reads: in bf16, many are equal.
-/// Elements that are pruned already, that is, not in `kept`, have the least key, so that they stay
-/// pruned.
+/// Elements that are pruned already, as they are not in `kept`, have the least key and stay pruned.
 /// throws: Error that names the parameter, if a value is not finite
 std::vector<std::uint32_t> magnitude_keys(const std::string& name, std::span<const double> values,
                                           const Index* kept = nullptr);

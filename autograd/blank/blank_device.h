@@ -14,8 +14,7 @@ namespace plangrad::autograd {
 /// throws: Error, when a kernel is called, if `like` can't say its scratch; or if a value is read
 DevicePtr blank_device(std::shared_ptr<Backend> like = nullptr);
 
-/// The kernels that have been called on a blank device since it was made or last asked; none on
-/// other devices.
+/// The kernels called on a blank device since it was made or last asked; none on other devices.
 KernelTable take_kernels(const Device& device);
 
 }  // namespace plangrad::autograd

@@ -101,8 +101,7 @@ void scores(const Head<T>& h, const F* q, const F* k_transposed, std::int64_t fi
                     h.ptime, s, columns, false);
 }
 
-/// Hides the keys from `seen` on up to the end of a vector by -inf, which exp turns into 0. Returns
-/// that end.
+/// Hides the keys from `seen` to a vector's end by -inf, which exp turns into 0; returns that end.
 template <class C>
 std::int64_t hide_later(C* row, std::int64_t seen) {
   std::int64_t end = padded(seen, cpu::column_multiple<C>);

@@ -64,8 +64,7 @@ std::uint32_t alignment_of(const void* address);
 /// they share the workspace.
 ///
 /// A product of one form always has the algorithm that was chosen first, in graphs and outside. A
-/// sum that is split into parts keeps them in the workspace, in f32, and adds them in a fixed
-/// order.
+/// sum that is split keeps its parts in the workspace, in f32, and adds them in a fixed order.
 class Products {
  public:
   /// For the current device. The allocator must outlive it.

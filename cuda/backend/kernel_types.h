@@ -1,5 +1,4 @@
-// Types, conversion, several elements at once, and launches, for all kernels of f32 and bf16
-// tensors.
+// Types, conversion, several elements at once, and launches, for all kernels of f32 and bf16.
 // Not here: kernels, and what differs between GPU and emulator (cuda/launch/device.h).
 // Chapter 03; CUDA C++ Programming Guide, device memory accesses.
 #pragma once
@@ -113,8 +112,7 @@ struct IndexFault {
   std::int64_t limit = 0;
 };
 
-/// Whether the index is in [0, limit). If not, records a fault, and the kernel must skip the
-/// element.
+/// Whether the index is in [0, limit). If not, records a fault; the kernel must skip the element.
 __device__ inline bool inside(int index, std::int64_t limit, IndexUse use, IndexFault* fault) {
   if (index >= 0 && index < limit) return true;
   if (atomicCAS(&fault->use, 0, static_cast<int>(use)) == 0) {

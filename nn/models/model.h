@@ -56,8 +56,7 @@ struct Parameter {
 /// The parameters of a stage in flat-buffer order. Addresses stay valid while the list grows.
 class ParameterList {
  public:
-  /// Returns the parameter `name`, made on first use; layers that use the same name share it (tied
-  /// embeddings).
+  /// Returns the parameter `name`, made on first use; layers share it by name (tied embeddings).
   /// throws: Error if it exists with another shape
   Parameter& add(const std::string& name, const Shape& shape, Init init,
                  ParameterKind kind = ParameterKind::weight);
@@ -154,8 +153,7 @@ class Stage {
   const ParameterList& shared_parameters() const { return shared_; }
 
   /// Declares how buffers that are bound later hold the parameters: the same parameters in the same
-  /// order, some with fewer elements and a product of their own. The list must outlive the stage's
-  /// use of it.
+  /// order, some with fewer elements and a product of their own. The list must outlive its use.
   void read_as(const ParameterList& stored) { stored_ = &stored; }
 
   /// Makes forward read from `weights`, a flat buffer; a stage with shared parameters needs their

@@ -69,8 +69,7 @@ void split_valid(std::string_view text, const std::function<void(std::string_vie
   }
 }
 
-/// The length of the last character of `text`, 1 for a byte that is not valid UTF-8; 0 if it is
-/// empty.
+/// The length of the last character of `text`, 1 for a byte that is not UTF-8; 0 if it is empty.
 std::size_t last_length(std::string_view text) {
   for (std::size_t length = 1; length <= std::min<std::size_t>(4, text.size()); ++length)
     if (first_code_point(text.substr(text.size() - length)).length == static_cast<int>(length))

@@ -86,8 +86,7 @@ class BytePairVocabulary : public Vocabulary {
   std::vector<Merge> ranked_;                       // by rank
   std::unordered_map<std::uint64_t, int> rank_of_;  // by pair of ids
 
-  /// Added tokens by content. Those of one pass are looked for in the text between those of the
-  /// passes before.
+  /// Added tokens by content. Those of a pass are looked for between those of the passes before.
   struct Pass : std::map<std::string, AddedToken, std::less<>> {
     const AddedToken* longest_at_start(std::string_view text) const;
     std::array<bool, 256> begins{};  // whether a token begins with this byte

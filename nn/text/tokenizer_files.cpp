@@ -102,8 +102,7 @@ std::vector<std::string> in_order(const json& vocab) {
   return tokens;
 }
 
-/// Reads a file by a function of its bytes. An error gets the file's name, and what the file is
-/// instead.
+/// Reads a file by a function of its bytes. An error names the file, and what it is instead.
 template <class F>
 auto read_by(const fs::path& file, const char* as, F read) {
   const std::string bytes = read_file(file);

@@ -154,8 +154,7 @@ struct OtherTokenizer : Error {
   using Error::Error;
 };
 
-/// Reads a vocabulary from a folder: from tokenizer.json or, without one, from vocab.json with
-/// merges.txt.
+/// Reads a vocabulary from a folder: from tokenizer.json, or else vocab.json with merges.txt.
 /// throws: Error if it has neither, or if read_tokenizer_json() throws
 std::unique_ptr<Vocabulary> read_tokenizer(const std::filesystem::path& folder);
 
