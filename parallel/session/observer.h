@@ -59,8 +59,7 @@ struct Told {
   nlohmann::json value;  ///< metric: an object, the keys of its line; event: its text
 };
 
-/// The updates after which a plan has to end, and what is done there, for the user; null: nothing
-/// that a user would ask for.
+/// The updates after which a plan has to end, and what is done there; null: nothing for the user.
 struct Border {
   static constexpr int never = std::numeric_limits<int>::max();
   int updates = never;
@@ -89,8 +88,7 @@ class RunObserver {
 
   // ---- on every rank ----
 
-  /// Takes up what save() left. The engine has no state yet, and may be given another form; it
-  /// reads its state next.
+  /// Takes up what save() left. The engine reads its state next, and may be given another form.
   virtual void resume(const nn::Checkpoint&, SessionRank&) {}
   /// Before and after this rank runs a plan of updates.
   virtual void trains(SessionRank&, bool /*begins*/) {}

@@ -36,8 +36,7 @@ void write_state(Engine& engine, const Plan& plan, const WriteFile& write_file);
 /// step. Versions that the checkpoint lacks begin as its oldest one.
 void read_state(const Checkpoint& checkpoint, Engine& engine);
 
-/// The whole number, or the map to such, that a checkpoint's JSON has under a key; `absent` if it
-/// has no such key.
+/// The whole number, or the map to such, that a checkpoint's JSON has under a key; else `absent`.
 /// throws: Error if it has something else there
 template <class T>
 T of_run(const Checkpoint& checkpoint, const char* key, const T& absent) {
@@ -91,8 +90,7 @@ class StateWriter {
  public:
   /// Copies each file's buffers, in their type. The copies last until the files are written.
   nn::WriteFile taker();
-  /// Begins to write what was taken, and describes the files that will be there. The save before
-  /// must be finished.
+  /// Begins to write what was taken, and describes the files to come. The save before must be over.
   std::vector<nn::CheckpointFile> start(std::filesystem::path folder, nn::SaveMark mark);
   /// Waits until the files are on disk, and returns them; one that can't be written says why.
   std::vector<nn::CheckpointFile> finish();

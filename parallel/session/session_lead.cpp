@@ -48,8 +48,7 @@ void Lead::record_again(const std::string& since) {
   record_until_ = steps_ + settings_.reported_steps;
 }
 
-/// The updates of the next plan. Without drift, a plan's length does not change any number, as
-/// versions are explicit.
+/// The updates of the next plan. Without drift its length changes no number: versions are explicit.
 int Lead::next_steps() {
   const Lengths& lengths = settings_.plans->lengths();
   if (lengths.every == 0) return lengths.least;

@@ -130,8 +130,7 @@ void read_residual(const Checkpoint& checkpoint, int saved_ranks, double scale, 
     }
 }
 
-/// The names of parameters whose residuals are lost: the checkpoint has them, but the plan sums up
-/// no gradient of theirs.
+/// The parameters whose residuals are lost: a checkpoint has them, but no sum has their gradients.
 std::string lost_layers(const Checkpoint& checkpoint, const CodecSpec& before, int saved_ranks,
                         const Plan& plan, const Training& training) {
   std::set<std::string> summed;

@@ -29,8 +29,7 @@ class WaitGraph {
   /// The cell of a rank that brings it a value from others (a receive, reduction, norm or gather)
   /// and ends last; none: nothing comes from others.
   int last_arrival(int rank) const;
-  /// The cell that ends last of all; among equals the last one of the first rank's row; none: the
-  /// timeline is empty.
+  /// The cell that ends last; among equals the first rank's last one; none: the timeline is empty.
   int last() const;
 
   const Instruction& instruction(int cell) const { return *events_.cells.at(cell); }

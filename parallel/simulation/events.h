@@ -1,6 +1,5 @@
 // What waits for what in a plan: events, what the cells of a rank wait for, and when events end.
-// The simulator, the order of message-driven plans, plans that break a rule and explanations of
-// idle time ask here.
+// Used by the simulator, message-driven plans, broken plans, and explanations of idle time.
 // Not here: when events happen (simulate.cpp), what a value is (plan/operations.h). Chapter 06.
 #pragma once
 

@@ -97,8 +97,7 @@ class MeetingRun {
 
   std::size_t place(int rank) const { return std::ranges::find(ranks_, rank) - ranks_.begin(); }
 
-  /// Adds a list to what a member sends and receives. A value whose size is not known still has a
-  /// message for each chunk.
+  /// Adds a list to what a member does. A value of unknown size still has a message for each chunk.
   static void add(Member& member, const Collective& list, std::int64_t bytes, std::int64_t piece) {
     const std::size_t before = member.receives.size();
     std::map<std::int64_t, std::size_t> changed;  // by a piece's first element: the receives so far
