@@ -63,8 +63,7 @@ Tensor max(const Tensor& x, const std::vector<int>& axes);
 /// Sums over the dimensions that broadcasting stretches from `shape` to x's shape.
 Tensor sum_to(const Tensor& x, const Shape& shape);
 
-// ---- Layout: there are no strided views. Slices and transposes are copies, except slices of rows,
-// which share memory.
+// ---- Layout: no strided views. Slices and transposes are copies; slices of rows share memory.
 
 /// Gives x's values another shape; one size may be -1 and is inferred. Copies nothing.
 /// throws: Error if the number of elements differs

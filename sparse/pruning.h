@@ -46,8 +46,7 @@ inline std::int64_t stored_count(const Parameter& parameter, double pruned) {
 /// throws: Error unless the index ascends within the parameter
 void check_index(const Parameter& parameter, const Index& index);
 
-/// A parameter that a method may prune: elements with greater keys are kept first; ties keep the
-/// earlier element.
+/// A parameter that a method may prune: elements with greater keys stay; ties keep the earlier one.
 struct Candidate {
   std::string name;
   std::size_t place = 0;  ///< place in the whole model's order, which decides between equal keys
@@ -118,8 +117,7 @@ Masks all_masks(Transport& transport, const Masks& own, double timeout);
 /// the stages that it holds and no lower rank holds.
 void write_draws(Engine& engine, const Plan& plan, const std::deque<Masks>& draws,
                  const WriteFile& write_file);
-/// Reads the draws of all parameters for the fraction `pruned`, the oldest first; empty if the
-/// checkpoint has none.
+/// Reads all parameters' draws for the fraction `pruned`, the oldest first; empty: there are none.
 std::deque<Masks> read_draws(const Checkpoint& checkpoint, const ParameterList& whole,
                              double pruned, const DevicePtr& device);
 

@@ -33,8 +33,7 @@ struct Sizes {
   bool pixels() const {
     return window.height * window.width * window.stride == 1 && window.padding == 0;
   }
-  /// The number of images to unfold at a time: enough columns for an efficient product, few enough
-  /// to stay in the cache.
+  /// Images to unfold at a time: enough columns for an efficient product, that stay in the cache.
   std::int64_t block() const {
     std::int64_t enough = (512 + area() - 1) / area();
     return pixels() ? 1 : std::min(images, enough);

@@ -35,8 +35,7 @@ struct Init {
 /// observations, which arrive as its "gradient" (batch norm).
 enum class ParameterKind { weight, statistic };
 
-/// Computes x W^T + bias from the stored values of a weight matrix W whose other elements are zero;
-/// bias may be undefined.
+/// Computes x W^T + bias from the stored values of W, whose others are zero; bias may be undefined.
 /// shapes: x (...,In), values like the parameter's, bias (Out) -> (...,Out)
 using Product = std::function<Tensor(const Tensor& x, const Tensor& values, const Tensor& bias)>;
 
@@ -148,8 +147,7 @@ class Stage {
 
   ParameterList& parameters() { return parameters_; }
   const ParameterList& parameters() const { return parameters_; }
-  /// All parameters that the model's stages share, at the same offsets in each stage; empty if this
-  /// stage reads none of them.
+  /// All parameters that stages share, at the same offsets in each; empty if this one reads none.
   const ParameterList& shared_parameters() const { return shared_; }
 
   /// Declares how buffers that are bound later hold the parameters: the same parameters in the same
