@@ -101,8 +101,7 @@ const Tensor& gradient(const Tensor& x) {
 
 Tensor record(const Tensor& y, const char* name, const std::vector<Tensor>& inputs,
               BackwardFunction backward) {
-  bool needed =
-      std::any_of(inputs.begin(), inputs.end(), [](const Tensor& x) { return x.requires_grad(); });
+  bool needed = std::ranges::any_of(inputs, &Tensor::requires_grad);
   if (!needed || !y.device()->records_gradients()) return y;
   auto node = make_node(name, *y.device());
   for (const Tensor& x : inputs) {
