@@ -66,24 +66,20 @@ class Line {
     std::lock_guard lock(mutex_);
     if (receives_.empty()) {
       sends_.push_back({&sender, sender.message.bytes, false, {}});
-      fill_buffers();
-    } else {
-      End& receiver = *receives_.front();
-      receives_.pop_front();
-      pass({&sender, sender.message.bytes, false, {}}, receiver);
+      return fill_buffers();
     }
+    End& receiver = *receives_.front();
+    receives_.pop_front();
+    pass({&sender, sender.message.bytes, false, {}}, receiver);
   }
 
   void receive(End& receiver) {
     std::lock_guard lock(mutex_);
-    if (sends_.empty()) {
-      receives_.push_back(&receiver);
-    } else {
-      Sent sent = std::move(sends_.front());
-      sends_.pop_front();
-      pass(sent, receiver);
-      fill_buffers();
-    }
+    if (sends_.empty()) return receives_.push_back(&receiver);
+    Sent sent = std::move(sends_.front());
+    sends_.pop_front();
+    pass(sent, receiver);
+    fill_buffers();
   }
   // [end snippet]
 
