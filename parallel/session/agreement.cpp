@@ -65,10 +65,8 @@ std::uint32_t checksum_of(const Tensor& x, std::uint32_t before) {
 
 WeightsChecksums weights_checksums(Engine& engine) {
   WeightsChecksums found;
-  for (auto& [stage, store] : engine.stores()) {
-    if (store.shard().zero == 3) continue;
-    found[stage] = checksum_of(store.versions().at(store.newest()));
-  }
+  for (auto& [stage, store] : engine.stores())
+    if (store.shard().zero < 3) found[stage] = checksum_of(store.versions().at(store.newest()));
   return found;
 }
 
