@@ -111,7 +111,7 @@ class Header : public nlohmann::json_sax<json> {
 };
 
 bool Header::key(std::string& name) {
-  constexpr std::size_t most_tensors = 1 << 20, most_fields = 1 << 16;
+  constexpr std::size_t most_tensors = 1 << 18, most_fields = 1 << 16;
   if (depth_ > 2) return true;  // of a field that is not ours
   std::set<std::string>& known = depth_ == 1 ? names_ : fields_;
   PG_CHECK(known.insert(name).second, path_, ": header has the key ", in_quotes(name), " twice");

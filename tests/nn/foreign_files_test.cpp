@@ -120,19 +120,23 @@ TEST_CASE("a GPT's JSON has its keys and no others, and sizes that fit", "[forei
   CHECK_THROWS_WITH(gpt_config(nlohmann::json::array()), Contains("expected an object"));
 }
 
-TEST_CASE("a file of many tensors is opened in no time", "[foreign]") {
+TEST_CASE("a file of many tensors is opened in no time, and one of more is refused", "[foreign]") {
   const TemporaryFolder folder;
-  constexpr int count = 100'000;
-  std::string header = "{";
-  for (int i = 0; i < count; ++i)
-    header += text(i == 0 ? "" : ",", R"("t)", i, R"(":{"dtype":"U8","shape":[1],"data_offsets":[)",
-                   i, ",", i + 1, "]}");
-  header += "}";
-  const std::uint64_t length = header.size();
-  const std::string size(reinterpret_cast<const char*>(&length), sizeof length);
   const std::filesystem::path path = folder.path / "many.safetensors";
-  write_file(path, size + header + std::string(count, 'x'));
-  CHECK(SafetensorsFile(path.string()).entries().size() == count);
+  const auto write = [&](int count) {
+    std::string header = "{";
+    for (int i = 0; i < count; ++i)
+      header += text(i == 0 ? "" : ",", R"("t)", i,
+                     R"(":{"dtype":"U8","shape":[1],"data_offsets":[)", i, ",", i + 1, "]}");
+    header += "}";
+    const std::uint64_t length = header.size();
+    const std::string size(reinterpret_cast<const char*>(&length), sizeof length);
+    write_file(path, size + header + std::string(count, 'x'));
+  };
+  write(100'000);
+  CHECK(SafetensorsFile(path.string()).entries().size() == 100'000);
+  write((1 << 18) + 1);
+  CHECK_THROWS_WITH(SafetensorsFile(path.string()), Contains("more than 262144 tensors"));
 }
 
 TEST_CASE("a header of lists without end takes no more memory than its text", "[foreign]") {
