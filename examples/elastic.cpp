@@ -85,7 +85,7 @@ int main(int argc, char** argv) {
       "elastic");
   LaunchOptions options;
   Flags flags(app);
-  flags.whole("-n", options.ranks, 1, "ranks");
+  flags.whole("-n", options.ranks, 1, "ranks", plangrad::parallel::most_ranks);
   flags.whole("--every", options.every, 1, "updates between saves into memory");
   flags.yes("--fewer", options.fewer,
             "start a rank less after each loss, instead of as many again");

@@ -40,7 +40,6 @@ static double cells_of(const Schedule& schedule, const Layout& asked) {
 
 /// Checks that a plan is not too large to be made and simulated in a few seconds.
 static void check_cells(const Schedule& schedule, Layout layout) {
-  constexpr int most_cells = 1 << 21;
   const double cells = cells_of(schedule, layout);
   if (cells <= most_cells) return;
   using Size = std::pair<int Layout::*, const char*>;

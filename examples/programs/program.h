@@ -88,10 +88,11 @@ class Flags {
   /// Sets the heading in --help for the flags that follow.
   void group(const std::string& name) { app_.option_defaults()->group(name); }
 
-  /// Adds a flag for a whole number, at least `lowest`.
+  /// Adds a flag for a whole number in [lowest, highest].
   template <class T>
-  CLI::Option* whole(const char* name, T& value, std::type_identity_t<T> lowest, const char* what) {
-    return number<T>(name, value, lowest, std::numeric_limits<T>::max(), what)->type_name("N");
+  CLI::Option* whole(const char* name, T& value, std::type_identity_t<T> lowest, const char* what,
+                     std::type_identity_t<T> highest = std::numeric_limits<T>::max()) {
+    return number<T>(name, value, lowest, highest, what)->type_name("N");
   }
   /// Adds a flag for a finite number in [lowest, highest].
   template <class T = double>

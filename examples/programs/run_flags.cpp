@@ -79,7 +79,8 @@ void RunFlags::add_run_flags(Flags& flags) {
 
 void RunFlags::add_layout_flags(Flags& flags) {
   parts.add_flags(flags);
-  flags.whole("--ranks", ranks, 1, "workers (default: as many as the layout needs)");
+  flags.whole("--ranks", ranks, 1, "workers (default: as many as the layout needs)",
+              parallel::most_ranks);
   flags.words(
       "--plan", parts.plan_file, "FILE",
       "repeat the plan in this file instead of using a schedule; of a plan with bars, its body");

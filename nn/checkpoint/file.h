@@ -55,7 +55,7 @@ std::string foreign_kind(std::string_view start);
 /// The most bytes of files that others wrote, by kind: several times what real ones have. Data that
 /// a run trains on, and its metrics, may have any size.
 namespace most {
-inline constexpr std::uint64_t config = 1 << 20, json = 64 << 20, plan = 64 << 20,
+inline constexpr std::uint64_t config = 1 << 20, json = 64 << 20, plan = 32 << 20,
                                data = std::numeric_limits<std::int64_t>::max();
 }  // namespace most
 

@@ -6,8 +6,8 @@
 namespace plangrad::parallel {
 
 Walk::Walk(const Plan& plan) : plan_(plan), ranks_(plan.rows.size()), passes_(plan.passes()) {
-  constexpr int most = 10'000;  // a walk looks at each rank at each moment
-  PG_CHECK(plan.ranks() <= most, "a plan of ", plan.ranks(), " ranks; at most ", most,
+  // A walk looks at each rank at each moment.
+  PG_CHECK(plan.ranks() <= most_ranks, "a plan of ", plan.ranks(), " ranks; at most ", most_ranks,
            " are possible. Use fewer --stages or a smaller --data-parallel");
   for_each_cell(plan, [&](int, int, const Instruction& x) {
     if (!adds_gradient(x)) return;

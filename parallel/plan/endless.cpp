@@ -35,12 +35,12 @@ Name shifted(const Plan& plan, Name name, int repetitions) {
 }
 
 int bodies_for(const Plan& plan, int steps) {
-  constexpr std::int64_t most_cells = 1 << 30;  // of a row, counted over the run: an int
+  constexpr std::int64_t longest = 1 << 30;  // cells of a row, counted over the run: an int
   std::int64_t bodies = (steps - plan.steps) / plan.period + 1;
   for (int rank = 0; rank < plan.ranks(); ++rank) {
     const std::int64_t body = plan.bars[rank].second - plan.bars[rank].first;
     const auto row = static_cast<std::int64_t>(plan.rows[rank].size());
-    bodies = std::min(bodies, (most_cells - row) / std::max<std::int64_t>(body, 1));
+    bodies = std::min(bodies, (longest - row) / std::max<std::int64_t>(body, 1));
   }
   return static_cast<int>(bodies);
 }

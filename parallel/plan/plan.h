@@ -118,12 +118,16 @@ void for_each_cell(auto& plan, auto&& each) {
 
 /// A run has fewer microbatches, so they and their versions fit an int, also in unrolled plans.
 inline constexpr std::int64_t most_microbatches = 1 << 28;
+/// A plan has at most so many ranks and, if it is read or made as a whole, cells: with these, all
+/// that reads a plan ends in a few seconds, and takes less than a GB.
+inline constexpr int most_ranks = 10'000, most_cells = 1 << 21;
 
 /// A plan as text: a line of header, which leaves out most defaults, then one line per rank.
 std::string print(const Plan& plan);
 
 /// Inverse of print. Empty lines and what follows a # are skipped.
-/// throws: Error with line and word; no more of a stream is read than up to the line at fault
+/// throws: Error with line and word, or if it has more than most_ranks rows or most_cells cells; no
+///         more of a stream is read than up to the line at fault
 Plan parse(std::istream& in);
 Plan parse(const std::string& text);
 

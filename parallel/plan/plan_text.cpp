@@ -218,6 +218,8 @@ std::string print_header(const Plan& plan) {
 }
 
 Plan parse_header(const std::string& line) {
+  constexpr std::size_t longest = 1 << 20;  // bytes; that of 10,000 ranks has some 100,000
+  PG_CHECK(line.size() <= longest, "a header has at most ", longest, " bytes, not ", line.size());
   Plan plan;
   std::istringstream in(line);
   for (std::string key, value; in >> key;) {
@@ -229,16 +231,20 @@ Plan parse_header(const std::string& line) {
   return plan;
 }
 
-/// Adds a row, with the bars that an endless plan has in each.
-void parse_row(const std::string& line, Plan& plan) {
+/// Adds a row, with the bars that an endless plan has in each. `cells` counts those of all rows.
+void parse_row(const std::string& line, Plan& plan, int& cells) {
+  PG_CHECK(plan.ranks() < most_ranks, "a plan has at most ", most_ranks, " rows, one per rank");
   Row row;
   std::vector<int> bars;
   std::istringstream in(line);
   for (std::string word; in >> word;) {
     if (word == "|")
       bars.push_back(static_cast<int>(row.size()));
-    else if (word != "-")  // the line of a rank without work
+    else if (word != "-") {  // the line of a rank without work
+      PG_CHECK(++cells <= most_cells, "a plan has at most ", most_cells,
+               " cells; use fewer steps, or bars, which repeat them");
       row.push_back(parse_instruction(word));
+    }
   }
   const std::size_t expected = plan.is_endless() ? 2 : 0;
   PG_CHECK(bars.size() == expected, "this row has ", bars.size(), " bars; ",
@@ -274,7 +280,7 @@ Plan parse(std::istream& in) {
   constexpr int most_lines = 1 << 20;  // a text may be endless, and have no row
   Plan plan;
   bool has_header = false;
-  int number = 0;
+  int number = 0, cells = 0;
   for (std::string line; std::getline(in, line);) {
     PG_CHECK(++number <= most_lines, "plan: it has more than ", most_lines, " lines");
     line = line.substr(0, line.find('#'));
@@ -283,7 +289,7 @@ Plan parse(std::istream& in) {
       if (!has_header)
         plan = parse_header(line);
       else
-        parse_row(line, plan);
+        parse_row(line, plan, cells);
     } catch (const Error& error) {
       throw Error(text("plan, line ", number, ": ", error.what()));
     }

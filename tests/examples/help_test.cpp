@@ -123,6 +123,10 @@ TEST_CASE("words that no checkpoint can keep are refused before training") {
 }
 
 TEST_CASE("bounds are written as users think of them") {
+  check_misused({"elastic", "-n", "268435456", "train_gpt"},
+                "-n: expected a whole number from 1 to");
+  check_misused({"train_gpt", "--ranks", "10001"},
+                "--ranks: expected a whole number from 1 to 10000");
   check_misused({"train_gpt", "--layers", "0"},
                 "--layers: expected a whole number, 1 or more, got 0");
   check_misused({"train_gpt", "--layers", "3000000000"}, "from 1 to 2147483647, got 3000000000");

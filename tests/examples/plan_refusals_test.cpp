@@ -85,12 +85,14 @@ TEST_CASE("plan refuses damaged plans, with file and line") {
               "standard input: plan, line 1: the header ends after \"y\"");
   const std::string begin = "(echo 'stages 1 per_step 1 steps 1'; ", end = program("plan") + " ";
   for (const char* command : {"verify -", "show -"})
-    for (const char* lines : {"yes '# x'", "yes ''", "yes 0F0v0"}) {
+    for (const auto& [lines, why] :
+         {std::pair("yes '# x'", "plan: it has more than 1048576 lines"),
+          {"yes ''", "plan: it has more than 1048576 lines"},
+          {"yes 0F0v0", "plan, line 10002: a plan has at most 10000 rows, one per rank"}})
       check_ended(run({"/bin/sh", "-c", begin + lines + ") | " + end + command}), 2,
-                  "standard input: plan: it has more than 1048576 lines");
-    }
+                  std::string("standard input: ") + why);
   check_ended(run({"/bin/sh", "-c", begin + "yes '0F0v0 ' | tr -d '\\n') | " + end + "verify -"}),
-              2, "or more than 67108864 bytes");
+              2, "or more than 33554432 bytes");
   Folder folder;
   const std::string good = output_of(small_plan("show", "1f1b"));
   auto check_damaged = [&](const std::string& text, const std::string& part) {
@@ -101,6 +103,11 @@ TEST_CASE("plan refuses damaged plans, with file and line") {
   check_damaged(replaced(good, "2F0v0", "2X0v0"), "plan, line 4: \"2X0v0\" is not an instruction");
   check_damaged(replaced(good, "stages", "stage"),
                 "plan, line 1: a plan's header has no \"stage\"");
+  check_damaged("stages 1 groups 0" + std::string(1 << 20, '/'),
+                "plan, line 1: a header has at most 1048576 bytes, not 1048593");
+  std::string cells = "stages 1\n0F0v0";
+  for (int i = 0; i < 1 << 21; ++i) cells += " 0F0v0";
+  check_damaged(cells, "plan, line 2: a plan has at most 2097152 cells");
   check_damaged("stages 4\n", "a plan begins with \"stages\", then has one line per rank");
   check_damaged("# nothing\n", "a plan begins with \"stages\", then has one line per rank");
 }
