@@ -280,7 +280,9 @@ void Rescue::commit(int update, const fs::path& out, const RescueSettings& setti
   std::shared_ptr<FolderLock> lock = settings.scope.lock;
   if (!lock || !lock->is_here() || out != settings.scope.out)
     lock = std::make_shared<FolderLock>(out);
-  MetricFiles lines(out, settings.unit, lines_until(update, settings, rate));
+  const std::vector<json> earlier = lines_until(update, settings, rate);
+  MetricFiles lines(out, settings.unit,
+                    [&](const TakeLine& take) { std::ranges::for_each(earlier, take); });
   const SaveMark mark(update, remains_.front().run_id);
   std::vector<CheckpointFile> files;
   const WriteFile write_file = write_at_once(folder, mark, files);

@@ -86,8 +86,9 @@ int saved_in(const fs::path& run) try {
 int done_in(const fs::path& run) {
   int done = saved_in(run);
   for (const char* name : {"metrics.jsonl", "metrics.jsonl.partial"})
-    for (const nlohmann::json& line : parallel::metrics_of(run / name))
+    parallel::read_metrics(run / name, [&](const nlohmann::json& line) {
       if (line.contains("loss")) done = std::max(done, line["step"].get<int>());
+    });
   return done;
 }
 

@@ -18,13 +18,6 @@ double rounded(double value, int digits) {
   return std::isfinite(unit) ? std::round(value * unit) / unit : value;
 }
 
-void MetricsTable::add(const json& line) {
-  if (!line.contains("step")) return;
-  if (!line.contains("loss")) return others_.push_back(line);
-  for (const auto& [name, value] : line.items())  // null: not a number
-    updates_[name].push_back(value.is_number() ? value.get<double>() : std::nan(""));
-}
-
 std::size_t MetricsTable::updates() const {
   const auto steps = updates_.find("step");
   return steps == updates_.end() ? 0 : steps->second.size();
@@ -80,7 +73,29 @@ void shorten(json& list, std::size_t most) {
   list.erase(list.begin() + first, list.begin() + last);
 }
 
+constexpr std::size_t most_columns = 100, most_validations = 1000, most_bits = 40,
+                      most_events = 300;
+
+/// Adds an entry to a list, which is shortened now and then: a file may have millions of lines.
+void append(json& list, const json& entry, std::size_t most) {
+  list.push_back(entry);
+  if (list.size() > 2 * most) shorten(list, most);
+}
+
 }  // namespace
+
+void MetricsTable::add(const json& line) {
+  if (!line.contains("step")) return;
+  if (line.contains("loss")) {
+    for (const auto& [name, value] : line.items())  // null: not a number
+      if (updates_.size() < most_columns || updates_.contains(name))
+        updates_[name].push_back(value.is_number() ? value.get<double>() : std::nan(""));
+    return;
+  }
+  if (line.contains("validation_loss")) append(validation_, line, most_validations);
+  if (line.contains("bits")) append(bits_, line, most_bits);
+  if (const json found = event(line); !found.is_null()) append(events_, found, most_events);
+}
 
 json MetricsTable::columns(std::size_t points) const {
   const std::size_t every = std::max<std::size_t>(1, (updates() + points - 1) / points);
@@ -96,15 +111,9 @@ json MetricsTable::columns(std::size_t points) const {
   }
   result["updates_per_point"] = every;
   result["histogram"] = histogram();
-  for (const char* list : {"validation", "bits", "events"}) result[list] = json::array();
-  for (const json& line : others_) {
-    if (line.contains("validation_loss")) result["validation"].push_back(line);
-    if (line.contains("bits")) result["bits"].push_back(line);
-    if (json found = event(line); !found.is_null()) result["events"].push_back(std::move(found));
-  }
-  shorten(result["validation"], points);
-  shorten(result["bits"], 40);
-  shorten(result["events"], 300);
+  shorten(result["validation"] = validation_, std::min(points, most_validations));
+  shorten(result["bits"] = bits_, most_bits);
+  shorten(result["events"] = events_, most_events);
   return result;
 }
 

@@ -29,7 +29,7 @@ class MetricsTable {
   nlohmann::json histogram() const;
 
   std::map<std::string, std::vector<double>> updates_;  // by column
-  std::vector<nlohmann::json> others_;                  // lines that tell of no update
+  nlohmann::json validation_ = nlohmann::json::array(), bits_ = validation_, events_ = validation_;
 };
 
 }  // namespace plangrad::examples

@@ -185,7 +185,7 @@ json line_of(const HeardUpdate& update, std::int64_t units, const std::string& u
           {"bytes_sent", update.bytes_sent}};
 }
 
-MetricFiles::MetricFiles(fs::path folder, const std::string& unit, const std::vector<json>& earlier)
+MetricFiles::MetricFiles(fs::path folder, const std::string& unit, const MetricLines& earlier)
     : folder_(std::move(folder)),
       columns_{{"step", ""},
                {"loss", "loss/training"},
@@ -196,6 +196,8 @@ MetricFiles::MetricFiles(fs::path folder, const std::string& unit, const std::ve
                {"seconds", "speed/seconds_per_update"},
                {unit + "_per_second", "speed/" + unit + "_per_second"},
                {"bytes_sent", "messages/bytes_sent"}} {
+  double ago = 0;  // when an earlier update was made: as long ago as the later ones took
+  if (earlier) earlier([&](const json& line) { ago += number_in(line, "seconds"); });
   if (fs::exists(path())) suffix_ = ".partial", own_events_ = saved_events(folder_);
   const double now = seconds_since_1970();
   own_events_.push_back(autograd::text(events_prefix, static_cast<std::int64_t>(now), ".plangrad"));
@@ -205,9 +207,11 @@ MetricFiles::MetricFiles(fs::path folder, const std::string& unit, const std::ve
   std::string header;
   for (const auto& [key, tag] : columns_) header += (header.empty() ? "" : ",") + key;
   table_->write(header + '\n');
-  double time = now;  // of an earlier update: as long ago as the later ones took
-  for (const json& line : earlier) time -= number_in(line, "seconds");
-  for (const json& line : earlier) write_at(time += number_in(line, "seconds"), line);
+  auto write_earlier = [&](const json& line) {
+    ago -= number_in(line, "seconds");
+    write_at(now - ago, line);
+  };
+  if (earlier) earlier(write_earlier);
 }
 
 std::string MetricFiles::problem() const {
@@ -265,8 +269,8 @@ json MetricFiles::written() {
   return {{"bytes", bytes_}, {"checksum", nn::digits_of(checksum_)}, {"events", own_events_}};
 }
 
-std::vector<json> earlier_metrics(const fs::path& folder, int steps, const json& written, bool own,
-                                  std::string& problem) {
+MetricLines earlier_metrics(const fs::path& folder, int steps, const json& written, bool own,
+                            std::string& problem) {
   fs::path path = folder / "metrics.jsonl";
   const fs::path beside = folder / "metrics.jsonl.partial";
   if (!written.is_null() && !begins_as(path, written)) {
@@ -279,34 +283,37 @@ std::vector<json> earlier_metrics(const fs::path& folder, int steps, const json&
     else
       path = beside;
   }
-  std::vector<json> lines = metrics_of(path);
-  bool reached = false;  // update `steps`: a later line about an earlier one is another program's
-  std::erase_if(lines, [&](const json& line) {
-    reached = reached || line["step"] == steps;
-    return reached ? line["step"] != steps : line["step"] > steps;
-  });
-  return lines;
+  return [path, steps](const TakeLine& take) {
+    bool reached = false;  // update `steps`: a later line about an earlier one is another program's
+    read_metrics(path, [&](const json& line) {
+      reached = reached || line["step"] == steps;
+      if (reached ? line["step"] == steps : line["step"] < steps) take(line);
+    });
+  };
 }
 
 json json_in(const std::filesystem::path& path) {
   return std::filesystem::exists(path) ? json_of(nn::read_file(path)) : json();
 }
 
-void read_metrics(const fs::path& path, const std::function<void(json&& line)>& take) {
+void read_metrics(const fs::path& path, const TakeLine& take) {
+  constexpr int most_lines = 1 << 21;       // which take a few seconds
   constexpr std::size_t longest = 4 << 20;  // bytes; a line with the bits of layers has most
   constexpr int most_damaged = 1000;        // lines; a run that is killed leaves one
   if (!fs::exists(path)) return;
   nn::check_regular(path);
   std::ifstream file(path);
-  int damaged = 0;
+  int damaged = 0, lines = 0;
   std::vector<char> line(std::min<std::size_t>(longest, fs::file_size(path) + 2));
   while (file.getline(line.data(), std::ssize(line))) {
-    json entry = json_of(line.data());
+    PG_CHECK(++lines <= most_lines, path.string(), " has more than ", most_lines,
+             " lines: move it away, or shorten it");
+    const json entry = json_of(line.data());
     damaged += entry.is_null();
     PG_CHECK(damaged <= most_damaged, path.string(), " is no metrics.jsonl of a run: more than ",
              most_damaged, " of its lines are no JSON");
     if (entry.is_object() && entry.contains("step") && entry["step"].is_number_integer())
-      take(std::move(entry));
+      take(entry);
   }
   PG_CHECK(file.eof() || line.size() < longest, path.string(),
            " is no metrics.jsonl of a run: a line has more than ", longest, " bytes");
@@ -314,7 +321,7 @@ void read_metrics(const fs::path& path, const std::function<void(json&& line)>& 
 
 std::vector<json> metrics_of(const fs::path& path) {
   std::vector<json> lines;
-  read_metrics(path, [&](json&& line) { lines.push_back(std::move(line)); });
+  read_metrics(path, [&](const json& line) { lines.push_back(line); });
   return lines;
 }
 

@@ -53,6 +53,11 @@ class EventFile {
 /// The line of metrics.jsonl about an update; `unit`: tokens or images, of which it has `units`.
 nlohmann::json line_of(const HeardUpdate& update, std::int64_t units, const std::string& unit);
 
+/// Hands over lines of metrics one at a time, all of them with each call: those of a file may be
+/// millions, and gigabytes as JSON. An empty function: there are none.
+using TakeLine = std::function<void(const nlohmann::json& line)>;
+using MetricLines = std::function<void(const TakeLine& take)>;
+
 /// The system has each line at once, so a crash loses none. Lines that the disk has no room for are
 /// kept, and written as soon as it has. An earlier run's files in the folder belong to its
 /// checkpoint and stay as long as that does: until replace_earlier(), this run's lines go to files
@@ -60,9 +65,8 @@ nlohmann::json line_of(const HeardUpdate& update, std::int64_t units, const std:
 class MetricFiles {
  public:
   /// `unit`: that of rates; `earlier`: lines of the run that is resumed, which come first.
-  /// throws: Error if a file can't be created
-  MetricFiles(std::filesystem::path folder, const std::string& unit,
-              const std::vector<nlohmann::json>& earlier);
+  /// throws: Error if a file can't be created, or the lines can't be read
+  MetricFiles(std::filesystem::path folder, const std::string& unit, const MetricLines& earlier);
 
   /// Writes a line about a step. The table and TensorBoard get those of its values that are numbers
   /// over steps.
@@ -99,9 +103,8 @@ class MetricFiles {
 ///   own:     the folder belongs to this session, which completes the replacement, and first copies
 ///            a file that is not as it was written, as its lines may be another program's
 ///   problem: gets what the user should know if no file begins as it was written
-std::vector<nlohmann::json> earlier_metrics(const std::filesystem::path& folder, int steps,
-                                            const nlohmann::json& written, bool own,
-                                            std::string& problem);
+MetricLines earlier_metrics(const std::filesystem::path& folder, int steps,
+                            const nlohmann::json& written, bool own, std::string& problem);
 
 // ---- what runs have left ----
 
@@ -109,9 +112,9 @@ std::vector<nlohmann::json> earlier_metrics(const std::filesystem::path& folder,
 nlohmann::json json_in(const std::filesystem::path& path);
 
 /// Calls `take` with each line of a metrics.jsonl that tells of a step; there may be no such file.
-/// throws: Error if the file is another program's: its lines are too long, or mostly no JSON
-void read_metrics(const std::filesystem::path& path,
-                  const std::function<void(nlohmann::json&& line)>& take);
+/// throws: Error if it has too many lines, or is another program's: they are too long, or mostly no
+///         JSON
+void read_metrics(const std::filesystem::path& path, const TakeLine& take);
 /// Returns all of these lines.
 std::vector<nlohmann::json> metrics_of(const std::filesystem::path& path);
 

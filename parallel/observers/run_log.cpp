@@ -42,7 +42,7 @@ void RunLog::ready(Lead& lead) {
 void RunLog::open(const SessionScope& scope, int first) {
   scope_ = scope;
   first_ = first;
-  std::vector<json> earlier;
+  MetricLines earlier;
   std::string problem;
   const bool holds_run = !nn::manifests_of(scope.out / "checkpoint").empty();
   if (first > 0)
@@ -50,7 +50,7 @@ void RunLog::open(const SessionScope& scope, int first) {
                               scope.resume == scope.out, problem);
   if (!problem.empty()) warn(problem);
   files_.emplace(scope.out, settings_.unit, earlier);
-  for (const json& line : earlier) hears_(line);
+  if (earlier) earlier(hears_);
   if ((files_->beside_earlier() || holds_run) && scope.resume != scope.out)
     warn(text(scope.out.string(), " holds an earlier run, which stays until this one saves"));
 }

@@ -41,7 +41,7 @@ class RunLog : public RunObserver {
   /// Writes a line of metrics.jsonl.
   void write(const nlohmann::json& line);
   /// Calls this with each line from now on, those of the updates before a resumption included.
-  void on_line(std::function<void(const nlohmann::json& line)> hears) { hears_ = std::move(hears); }
+  void on_line(TakeLine hears) { hears_ = std::move(hears); }
 
   const LogSettings& settings() const { return settings_; }
   /// Whether the folder's other files are an earlier run's, which has to stay.
@@ -66,7 +66,7 @@ class RunLog : public RunObserver {
   SessionScope scope_;
   int first_ = 0;
   std::optional<MetricFiles> files_;  // of rank 0
-  std::function<void(const nlohmann::json&)> hears_ = [](const nlohmann::json&) {};
+  TakeLine hears_ = [](const nlohmann::json&) {};
   bool terminal_, line_open_ = false, lacks_lines_ = false;
   double seconds_ = 0, busy_ = 0, bubble_ = 0, last_loss_ = 0;
   double ranks_ = 0;           // 0: none was heard yet

@@ -284,6 +284,26 @@ TEST_CASE("a long run's columns are means, and its histogram counts each update"
   CHECK(MetricsTable().columns(100)["histogram"].is_null());
 }
 
+TEST_CASE("lists of a long run have its first and its last entries", "[report]") {
+  MetricsTable table;
+  for (int step = 1; step <= 5000; ++step) {
+    table.add({{"step", step}, {"validation_loss", 1}});
+    table.add({{"step", step}, {"drained", "save"}, {"bits", {{"layer", 4}}}});
+    table.add({{"step", step}, {"loss", 1}, {text("key ", step), 1}});
+  }
+  const json columns = table.columns(300);
+  for (const auto& [list, size] :
+       {std::pair("validation", 300u), {"bits", 40u}, {"events", 300u}}) {
+    const auto step = [&](unsigned i) { return columns[list][i]["step"].get<unsigned>(); };
+    REQUIRE(columns[list].size() == size);
+    CHECK(step(size / 3 - 1) == size / 3);
+    CHECK(step(size / 3) == 5000 - (size - size / 3) + 1);
+    CHECK(step(size - 1) == 5000);
+  }
+  CHECK(columns.contains("key 50"));
+  CHECK_FALSE(columns.contains("key 5000"));
+}
+
 TEST_CASE("columns have no value where a line has one of another kind", "[report]") {
   MetricsTable table;
   table.add({{"step", 1}, {"loss", "high"}, {"seconds", nullptr}});

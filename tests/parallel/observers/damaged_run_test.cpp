@@ -1,5 +1,8 @@
 // What an earlier run left, damaged: lines of metrics, and the numbers of its codec.
 // Not here: a checkpoint's own files (tests/nn/checkpoint_test.cpp).
+#include <sys/resource.h>
+
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "nn/checkpoint/file.h"
@@ -54,17 +57,41 @@ TEST_CASE("lines that are no run's end the reading of a file, not the memory", "
   };
   refused("{}\n", 10'000'000'000, "a line has more than 4194304 bytes");
   refused(std::string(2000, '\n'), 2000, "more than 1000 of its lines are no JSON");
+  std::string tiny;
+  for (int i = 0; i <= 1 << 21; ++i) tiny += "1\n";
+  nn::write_file(path, tiny);
+  CHECK_THROWS_WITH(metrics_of(path), Contains("more than 2097152 lines: move it away"));
   // Bytes of a written file are compared by parts, however many there are.
   std::string lines;
   while (lines.size() < (3 << 20)) lines += "{\"step\": 1, \"loss\": 2}\n";
   nn::write_file(path, lines);
   const json written{{"bytes", lines.size()}, {"checksum", nn::checksum_of(lines)}};
   std::string problem;
-  CHECK_FALSE(earlier_metrics(folder.path, 1, written, false, problem).empty());
+  int count = 0;
+  earlier_metrics(folder.path, 1, written, false, problem)([&](const json&) { ++count; });
+  CHECK(count > 100'000);
   CHECK(problem.empty());
   std::fstream(path, std::ios::in | std::ios::out).seekp(2 << 20) << "x";
   earlier_metrics(folder.path, 1, written, false, problem);
   CHECK_THAT(problem, Contains("is not as the run wrote it until update 1"));
+}
+
+TEST_CASE("millions of small lines take no gigabytes when a run goes on from them", "[session]") {
+  const TemporaryFolder folder;
+  nn::make_folder(folder.path / "out");
+  std::string lines, problem;
+  for (int i = 0; i < 300'000; ++i) lines += "{\"step\":1}\n";
+  nn::write_file(folder.path / "metrics.jsonl", lines);
+  const auto peak = [] {
+    rusage usage = {};
+    ::getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss / 1024;  // MB
+  };
+  const auto before = peak();
+  MetricFiles files(folder.path / "out", "tokens",
+                    earlier_metrics(folder.path, 1, nullptr, false, problem));
+  CHECK(nn::read_file(files.path()) == lines);
+  CHECK(peak() - before < 50);
 }
 
 TEST_CASE("a codec's numbers that no run wrote are refused", "[session]") {

@@ -170,7 +170,7 @@ TEST_CASE("events hold their times, steps and numbers") {
 TEST_CASE("metrics are the same in lines, table and events") {
   plangrad::tests::TemporaryFolder folder;
   std::filesystem::create_directories(folder.path);
-  MetricFiles files(folder.path, "tokens", {update(1, 4)});
+  MetricFiles files(folder.path, "tokens", [](const auto& take) { take(update(1, 4)); });
   CHECK_FALSE(files.beside_earlier());
   files.write(update(2, 3.5));
   files.write({{"step", 2}, {"bits", {{"h.0", 4}}}});  // not a number over steps
