@@ -37,10 +37,9 @@ class Trace {
     const std::string title = panel.title.empty() ? "" : ", " + panel.title;
     for (int rank = 0; rank < timeline.ranks; ++rank) {
       const int process = processes_ + rank;
-      events_.push_back(
-          metadata("process_name", process, 0, "name", fmt::format("rank {}{}", rank, title)));
-      events_.push_back(metadata("process_sort_index", process, 0, "sort_index", process));
-      events_.push_back(metadata("thread_name", process, 0, "name", "computations"));
+      append(metadata("process_name", process, 0, "name", fmt::format("rank {}{}", rank, title)));
+      append(metadata("process_sort_index", process, 0, "sort_index", process));
+      append(metadata("thread_name", process, 0, "name", "computations"));
     }
     const std::vector<int> slots = message_slots(timeline);
     std::set<std::pair<int, int>> named;
@@ -49,9 +48,8 @@ class Trace {
       if (drops(record.instruction)) continue;  // which takes no time
       const int thread = thread_of(record, slots[i]);
       if (thread > 0 && named.insert({record.rank, thread}).second)
-        events_.push_back(
-            metadata("thread_name", processes_ + record.rank, thread, "name",
-                     thread == 1 ? "messages" : "messages " + std::to_string(thread)));
+        append(metadata("thread_name", processes_ + record.rank, thread, "name",
+                        thread == 1 ? "messages" : "messages " + std::to_string(thread)));
       add_slice(record, thread);
     }
     const std::vector<int> others = other_ends(timeline);
@@ -89,11 +87,16 @@ class Trace {
   }
 
   std::string text() const {
-    const json trace = {{"traceEvents", events_}, {"displayTimeUnit", "ms"}};
-    return trace.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+    return R"({"displayTimeUnit":"ms","traceEvents":[)" + events_ + "]}\n";
   }
 
  private:
+  /// Adds an event as text, which takes a twentieth of its JSON's memory.
+  void append(const json& event) {
+    if (!events_.empty()) events_ += ',';
+    events_ += event.dump(-1, ' ', false, json::error_handler_t::replace);
+  }
+
   static int thread_of(const Record& record, int slot) {
     return record.lane == Lane::compute ? 0 : 1 + slot;
   }
@@ -105,14 +108,14 @@ class Trace {
     if (x.stage >= 0) arguments["stage"] = x.stage;
     if (x.micro >= 0) arguments["microbatch"] = x.micro;
     if (x.version >= 0) arguments["version"] = x.version;
-    events_.push_back({{"ph", "X"},
-                       {"name", plain_name(x)},
-                       {"cat", name_of(x.op)},
-                       {"pid", processes_ + record.rank},
-                       {"tid", thread},
-                       {"ts", microseconds(record.start)},
-                       {"dur", microseconds(record.end) - microseconds(record.start)},
-                       {"args", arguments}});
+    append({{"ph", "X"},
+            {"name", plain_name(x)},
+            {"cat", name_of(x.op)},
+            {"pid", processes_ + record.rank},
+            {"tid", thread},
+            {"ts", microseconds(record.start)},
+            {"dur", microseconds(record.end) - microseconds(record.start)},
+            {"args", arguments}});
   }
 
   /// Adds an end of an arrow: from the moment that a send begins to the moment that it is received.
@@ -126,18 +129,18 @@ class Trace {
                   {"tid", thread_of(record, slot)},
                   {"ts", microseconds(begins ? record.start : record.end)}};
     if (!begins) event["bp"] = "e";  // the slice that encloses it, not the next one
-    events_.push_back(std::move(event));
+    append(event);
   }
 
   void add_counter(const MemorySample& sample) {
-    events_.push_back({{"ph", "C"},
-                       {"name", sample.category},
-                       {"pid", sample.rank},
-                       {"ts", microseconds(sample.seconds)},
-                       {"args", {{"bytes", sample.bytes}}}});
+    append({{"ph", "C"},
+            {"name", sample.category},
+            {"pid", sample.rank},
+            {"ts", microseconds(sample.seconds)},
+            {"args", {{"bytes", sample.bytes}}}});
   }
 
-  json events_ = json::array();
+  std::string events_;
   int processes_ = 0, flows_ = 0;
 };
 
