@@ -182,6 +182,8 @@ TEST_CASE("runs that nobody can finish are refused before they begin") {
   runs.check_refused({"--steps", "2000000000", "--microbatches", "4"},
                      "a run has fewer than 268435456 microbatches in all");
   runs.check_refused({"--data-parallel", "1000000"}, "does not divide into 1000000 microbatches");
+  runs.check_refused({"--microbatches", "90000", "--batch", "90000"},
+                     "cells, and 2097152 are possible: use fewer microbatches");
   runs.check_refused({"--layers", "100000"}, "the layers are at most 4096");
   runs.check_refused({"--data", "/dev/zero"}, "/dev/zero is a pipe or a device");
 }
