@@ -231,6 +231,13 @@ Plan parse_header(const std::string& line) {
   return plan;
 }
 
+/// The cells as which an instruction counts: a sum is messages from each member to each.
+int weight_of(const Instruction& x, const Plan& plan) {
+  const auto group = static_cast<std::size_t>(x.peer);
+  if (!meets(x) || x.what == Value::norm || group >= plan.groups.size()) return 1;
+  return static_cast<int>(plan.groups[group].size()) * (plan.sharded > 0 ? 1 : 2);
+}
+
 /// Adds a row, with the bars that an endless plan has in each. `cells` counts those of all rows.
 void parse_row(const std::string& line, Plan& plan, int& cells) {
   PG_CHECK(plan.ranks() < most_ranks, "a plan has at most ", most_ranks, " rows, one per rank");
@@ -241,9 +248,10 @@ void parse_row(const std::string& line, Plan& plan, int& cells) {
     if (word == "|")
       bars.push_back(static_cast<int>(row.size()));
     else if (word != "-") {  // the line of a rank without work
-      PG_CHECK(++cells <= most_cells, "a plan has at most ", most_cells,
-               " cells; use fewer steps, or bars, which repeat them");
       row.push_back(parse_instruction(word));
+      cells += weight_of(row.back(), plan);
+      PG_CHECK(cells <= most_cells, "a plan has at most ", most_cells, " cells, as which the ",
+               "messages of sums count, too; use fewer steps, or bars, which repeat them");
     }
   }
   const std::size_t expected = plan.is_endless() ? 2 : 0;

@@ -27,6 +27,21 @@ TEST_CASE("numbers that would overflow are refused by whoever draws a wrong plan
   CHECK_THROWS_WITH(simulate_two_bodies(endless, Costs()), Contains("a period is 1 to 1 steps"));
 }
 
+TEST_CASE("sums of very many ranks are refused before each sends to each", "[plan]") {
+  const auto sum_of = [](int ranks) {
+    std::string members, rows;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const std::string number = std::to_string(rank);
+      members += (rank > 0 ? "," : "") + number;
+      rows += "0F" + number + "v0 0B" + number + "v0 0Rv1@0 0Sv1\n";
+    }
+    return "stages 1 per_step " + std::to_string(ranks) + " steps 1 groups " + members + "\n" +
+           rows;
+  };
+  CHECK(parse(sum_of(1000)).ranks() == 1000);
+  CHECK_THROWS_WITH(parse(sum_of(4000)), Contains("a plan has at most 2097152 cells, as which"));
+}
+
 TEST_CASE("plans late in a run that read its first versions are refused in no time", "[plan]") {
   const std::string rest = " period 1\n0F99999999v0 | 0B99999999v0 0Sv100000000 | 0F99999999v0\n";
   const std::string head = "stages 1 per_step 1 steps 1 first 99999999 keep ";
