@@ -91,7 +91,7 @@ class Trace {
   }
 
  private:
-  /// Adds an event as text, which takes a twentieth of its JSON's memory.
+  /// Adds an event as text, a twentieth of its JSON's memory.
   void append(const json& event) {
     if (!events_.empty()) events_ += ',';
     events_ += event.dump(-1, ' ', false, json::error_handler_t::replace);

@@ -6,7 +6,6 @@
 namespace plangrad::parallel {
 
 Walk::Walk(const Plan& plan) : plan_(plan), ranks_(plan.rows.size()), passes_(plan.passes()) {
-  // A walk looks at each rank at each moment.
   PG_CHECK(plan.ranks() <= most_ranks, "a plan of ", plan.ranks(), " ranks; at most ", most_ranks,
            " are possible. Use fewer --stages or a smaller --data-parallel");
   for_each_cell(plan, [&](int, int, const Instruction& x) {

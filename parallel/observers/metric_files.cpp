@@ -207,11 +207,8 @@ MetricFiles::MetricFiles(fs::path folder, const std::string& unit, const MetricL
   std::string header;
   for (const auto& [key, tag] : columns_) header += (header.empty() ? "" : ",") + key;
   table_->write(header + '\n');
-  auto write_earlier = [&](const json& line) {
-    ago -= number_in(line, "seconds");
-    write_at(now - ago, line);
-  };
-  if (earlier) earlier(write_earlier);
+  const auto again = [&](const json& x) { write_at(now - (ago -= number_in(x, "seconds")), x); };
+  if (earlier) earlier(again);
 }
 
 std::string MetricFiles::problem() const {

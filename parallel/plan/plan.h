@@ -118,8 +118,7 @@ void for_each_cell(auto& plan, auto&& each) {
 
 /// A run has fewer microbatches, so they and their versions fit an int, also in unrolled plans.
 inline constexpr std::int64_t most_microbatches = 1 << 28;
-/// A plan has at most so many ranks and, if it is read or made as a whole, cells: with these, all
-/// that reads a plan ends in a few seconds, and takes less than a GB.
+/// The most ranks, each of which a walk looks at at each moment, and cells that a few seconds allow.
 inline constexpr int most_ranks = 10'000, most_cells = 1 << 21;
 
 /// A plan as text: a line of header, which leaves out most defaults, then one line per rank.

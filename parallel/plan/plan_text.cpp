@@ -233,9 +233,8 @@ Plan parse_header(const std::string& line) {
 
 /// The cells as which an instruction counts: a sum is messages from each member to each.
 int weight_of(const Instruction& x, const Plan& plan) {
-  const auto group = static_cast<std::size_t>(x.peer);
-  if (!meets(x) || x.what == Value::norm || group >= plan.groups.size()) return 1;
-  return static_cast<int>(plan.groups[group].size()) * (plan.sharded > 0 ? 1 : 2);
+  if (!meets(x) || x.what == Value::norm || x.peer >= std::ssize(plan.groups)) return 1;
+  return static_cast<int>(plan.groups[x.peer].size()) * (plan.sharded > 0 ? 1 : 2);
 }
 
 /// Adds a row, with the bars that an endless plan has in each. `cells` counts those of all rows.

@@ -300,7 +300,6 @@ TEST_CASE("lists of a long run have its first and its last entries", "[report]")
     CHECK(step(size / 3) == 5000 - (size - size / 3) + 1);
     CHECK(step(size - 1) == 5000);
   }
-  CHECK(columns.contains("key 50"));
   CHECK_FALSE(columns.contains("key 5000"));
 }
 

@@ -78,7 +78,6 @@ TEST_CASE("lines that are no run's end the reading of a file, not the memory", "
 
 TEST_CASE("millions of small lines take no gigabytes when a run goes on from them", "[session]") {
   const TemporaryFolder folder;
-  nn::make_folder(folder.path / "out");
   std::string lines, problem;
   for (int i = 0; i < 300'000; ++i) lines += "{\"step\":1}\n";
   nn::write_file(folder.path / "metrics.jsonl", lines);
@@ -88,7 +87,7 @@ TEST_CASE("millions of small lines take no gigabytes when a run goes on from the
     return usage.ru_maxrss / 1024;  // MB
   };
   const auto before = peak();
-  MetricFiles files(folder.path / "out", "tokens",
+  MetricFiles files(folder.path, "tokens",
                     earlier_metrics(folder.path, 1, nullptr, false, problem));
   CHECK(nn::read_file(files.path()) == lines);
   CHECK(peak() - before < 50);
