@@ -118,7 +118,7 @@ void for_each_cell(auto& plan, auto&& each) {
 
 /// A run has fewer microbatches, so they and their versions fit an int, also in unrolled plans.
 inline constexpr std::int64_t most_microbatches = 1 << 28;
-/// The most ranks, each of which a walk looks at at each moment, and cells that a few seconds allow.
+/// The most ranks, all of which a walk looks at each moment, and cells that a few seconds allow.
 inline constexpr int most_ranks = 10'000, most_cells = 1 << 21;
 
 /// A plan as text: a line of header, which leaves out most defaults, then one line per rank.
