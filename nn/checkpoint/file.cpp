@@ -92,8 +92,8 @@ void OpenFile::read(std::uint64_t at, std::span<std::byte> target) const {
 std::string foreign_kind(std::string_view start) {
   using namespace std::string_view_literals;
   static constexpr auto web =
-      "is a web page, not the file that its name promises: download it again, from the link to the "
-      "file itself, logged in where the site asks for it"sv;
+      "is a web page or a server's error, not the file that its name promises: download it again, "
+      "from the link to the file itself, logged in where the site asks for it"sv;
   static constexpr auto pickle =
       "is a file of torch.save: load it in Python, and write it with save_pretrained of "
       "transformers, or with safetensors.torch.save_file"sv;
@@ -105,6 +105,9 @@ std::string foreign_kind(std::string_view start) {
       {"<!doctype", web},
       {"<html", web},
       {"<?xml", web},
+      {"{\"error\":", web},
+      {"{\"message\":\"", web},
+      {"404: not found", web},
       {"entry not found", web},
       {"invalid username or password", web},
       {"pk\3\4",
@@ -122,6 +125,7 @@ std::string foreign_kind(std::string_view start) {
       {"arrow1", "is a table of Arrow: write its column of text to a file, with pandas"},
       {"sqlite format 3", "is a database of SQLite: write its column of text to a file"},
       {"\x89hdf\r\n", "is a file of HDF5: read it in Python, and write what it holds"},
+      {"%pdf-", "is a PDF: write its text to a file, as pdftotext does"},
       {"\x89png\r\n", "is a picture (PNG): images are read as IDX files"},
       {"\x7f\x65lf", "is a program or library of Linux (ELF), not data"},
       {"mmididx", "is an index of Megatron: the token ids are in the .bin file beside it"},
@@ -129,6 +133,7 @@ std::string foreign_kind(std::string_view start) {
   if (start.size() > 257 && start.substr(257, 5) == "ustar") return "is a tar archive: unpack it";
   std::string lower(start.substr(0, 64));
   lower.erase(0, lower.find_first_not_of(" \t\r\n"));
+  if (lower.starts_with('{')) std::erase_if(lower, [](char c) { return c == ' ' || c == '\n'; });
   for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   for (const auto& [mark, what] : kinds)
     if (lower.starts_with(mark)) return std::string(what);
@@ -166,15 +171,16 @@ nlohmann::json parse_json(std::string_view text) {
 }
 
 nlohmann::json read_json(const std::filesystem::path& path, std::uint64_t limit) {
-  const std::string bytes = read_file(path, limit);
+  const std::string bytes = read_file(path, limit), kind = foreign_kind(bytes);
+  PG_CHECK(kind.empty(), path.string(), ' ', kind);
   try {
     return parse_json(bytes);
   } catch (const nlohmann::json::exception&) {
-    const std::string kind = foreign_kind(bytes);
     const auto has = [&](const char* word) { return bytes.find(word) != bytes.npos; };
-    const bool has_nan = kind.empty() && (has("NaN") || has("Infinity"));
-    throw Error(text(path.string(), ": this ", kind.empty() ? "is no JSON" : kind,
-                     has_nan ? ", which has no NaN and no Infinity, as Python writes them" : ""));
+    throw Error(text(path.string(), ": this is no JSON",
+                     has("NaN") || has("Infinity")
+                         ? ", which has no NaN and no Infinity, as Python writes them"
+                         : ""));
   } catch (const Error& error) {
     throw Error(text(path.string(), ": ", error.what()));
   }

@@ -49,7 +49,7 @@ struct Unwritable : Error {
 void check_regular(const std::filesystem::path& path);
 
 /// Says what a file's first bytes are if they are none of a model's files, as the end of "FILE
-/// ...", with the remedy: a Git LFS pointer, a web page, an archive. Empty for all else.
+/// ...", with the remedy: a Git LFS pointer, a server's error, an archive. Empty for all else.
 std::string foreign_kind(std::string_view start);
 
 /// The most bytes of files that others wrote, by kind: several times what real ones have. Data that

@@ -102,19 +102,17 @@ std::vector<std::string> in_order(const json& vocab) {
   return tokens;
 }
 
-/// Reads a file by a function of its bytes. An error names the file, and what it is instead.
+/// Reads a file by a function of its bytes. An error gets the file's name.
 template <class F>
 auto read_by(const fs::path& file, const char* as, F read) {
-  const std::string bytes = read_file(file);
+  const std::string bytes = read_file(file), kind = foreign_kind(bytes);
+  PG_CHECK(kind.empty(), file.string(), ' ', kind);
   try {
     return read(bytes);
   } catch (const std::exception& problem) {
-    const std::string kind = foreign_kind(bytes);
-    const bool of_json = dynamic_cast<const json::exception*>(&problem);
-    const char* what = of_json ? "it is no JSON, or not of its kind's form" : problem.what();
-    if (!kind.empty()) throw Error(text(file.string(), ' ', kind));
-    if (of_json) throw Error(text(file.string(), as, what));
-    throw OtherTokenizer(text(file.string(), as, what));
+    if (dynamic_cast<const json::exception*>(&problem))
+      throw Error(text(file.string(), as, "it is no JSON, or not of its kind's form"));
+    throw OtherTokenizer(text(file.string(), as, problem.what()));
   }
 }
 
@@ -364,13 +362,12 @@ BytePairVocabulary read_byte_pairs(const fs::path& vocab_json) {
       fs::exists(vocab_json.parent_path() / "merges.txt"), vocab_json.string(),
       ": has no merges.txt beside it. A vocabulary is a vocab.json with its merges.txt, a file "
       "whose name ends in tokenizer.json, or the folder of either");
-  const std::string merges = read_file(vocab_json.parent_path() / "merges.txt");
+  const auto merges = read_by(vocab_json.parent_path() / "merges.txt", ": ", merge_lines);
   const Beside beside = read_beside(vocab_json.parent_path());
-  return read_by(vocab_json, " and its merges.txt are not a byte-pair vocabulary: ",
-                 [&](const std::string& vocab) {
-                   return byte_pairs_of(parse_json(vocab), merge_lines(merges),
-                                        all_added(beside, json::object()));
-                 });
+  const auto read = [&](const std::string& vocab) {
+    return byte_pairs_of(parse_json(vocab), merges, all_added(beside, json::object()));
+  };
+  return read_by(vocab_json, " and its merges.txt are not a byte-pair vocabulary: ", read);
 }
 
 void write_byte_pairs(const BytePairVocabulary& vocabulary, const fs::path& folder) {

@@ -355,8 +355,11 @@ TEST_CASE("weights of other kinds are named, with what to do") {
   CHECK_THAT(refusal(folder), Contains("has no model.safetensors, but b.bin: load it in Python"));
   fs::remove(folder.path / "config.json");
   CHECK_THAT(refusal(folder), Contains("has no config.json, but b.bin: load it in Python"));
-  write_file(folder.path / "config.json", "<html>");
-  CHECK_THAT(refusal(folder), Contains("is a web page"));
+  for (const char* answer : {"<html>", R"({"error": "Repository not found"})", "404: Not Found",
+                             "{\n  \"message\": \"Not Found\"\n}", R"({"error":{"code":404}})"}) {
+    write_file(folder.path / "config.json", answer);
+    CHECK_THAT(refusal(folder), Contains("config.json is a web page or a server's error, not"));
+  }
 }
 
 TEST_CASE("names and settings that other tools write are read") {

@@ -234,15 +234,20 @@ TEST_CASE("an error names that file of a tokenizer which has it") {
   check(config, R"({"add_bos_token": true})", "add_bos_token is true");
   check(config, R"({"split_special_tokens": true})", "split_special_tokens is true");
   check(config, R"({"added_tokens_decoder": {"x": {"content": "y"}}})", "");
-  check(config, "<html>", "is a web page");
   check("added_tokens.json", R"({"<|pad|>": "one"})", "expected a whole number");
   for (const char* name : {config, "special_tokens_map.json", "added_tokens.json"}) {
     check(name, "[1]", "it is no JSON, or not of its kind's form");
     check(name, "{", "it is no JSON, or not of its kind's form");
+    check(name, "<html>", " is a web page");
+    check(name, R"({"error": "Entry not found"})", " or a server's error");
   }
   CHECK(read_tokenizer(folder.path)->size() == 259);
   check("tokenizer.json", "<!DOCTYPE html>", " is a web page");
   check("tokenizer.json", "{}", " can't be read as a tokenizer: it is no JSON, or not of its kind");
+  for (const char* name : {"vocab.json", "merges.txt"}) {
+    write_byte_pairs(small_pairs(true), folder.path);
+    check(name, "<!DOCTYPE html>", " is a web page");
+  }
 }
 
 TEST_CASE("a tokenizer that adds tokens to each text is refused") {
