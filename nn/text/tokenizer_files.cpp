@@ -221,6 +221,8 @@ bool adds_tokens(const json& part) {
 BytePairVocabulary byte_pairs_of(const json& vocab, const std::vector<std::string>& merges,
                                  std::vector<AddedToken> added) {
   std::vector<std::string> tokens = in_order(vocab);
+  PG_CHECK(!vocab.contains("a</w>"),
+           "its token \"a</w>\" ends a word, as in CLIP; plangrad knows GPT-2's byte pairs");
   std::set<std::string> known{""};
   std::erase_if(added, [&](const auto& token) { return !known.insert(token.content).second; });
   std::ranges::stable_sort(added, {}, &AddedToken::id);
@@ -331,6 +333,11 @@ std::unique_ptr<Vocabulary> read_tokenizer(const fs::path& folder) {
   std::string cure = "copy the tokenizer's files there";
   for (const std::string other : {"vocab.txt", "tokenizer.model"})  // WordPiece, SentencePiece
     if (fs::exists(folder / other)) cure = other + " is of another kind: use one of byte pairs";
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored))
+    if (entry.path().extension() == ".tiktoken")
+      cure = entry.path().filename().string() + " is of tiktoken: in Python, make tokenizer.json " +
+             "of it by convert_tiktoken_to_fast() of transformers.integrations.tiktoken";
   if (fs::exists(folder / "encoder.json"))
     cure = "rename OpenAI's encoder.json to vocab.json, and its vocab.bpe to merges.txt";
   PG_CHECK(fs::exists(folder / "vocab.json") && fs::exists(folder / "merges.txt"), folder.string(),

@@ -346,6 +346,7 @@ TEST_CASE("a tokenizer that plangrad would not follow is refused by what differs
   for (const auto& [name, cure] :
        {std::pair("vocab.txt", "vocab.txt is of another kind"),
         {"tokenizer.model", "tokenizer.model is of another kind"},
+        {"x.tiktoken", "x.tiktoken is of tiktoken: in Python, make tokenizer.json"},
         {"encoder.json", "encoder.json to vocab.json, and its vocab.bpe"}}) {
     write_file(folder.path / name, "x");
     CHECK_THROWS_WITH(read_tokenizer(folder.path), Contains(cure));
@@ -372,6 +373,7 @@ TEST_CASE("a tokenizer that plangrad would not follow is refused by what differs
   check_refused({{"model", {{"vocab", {{"the", 3}}}}}}, "both have id 3");
   check_refused({{"model", {{"dropout", 0.1}}}}, "dropout is 0.1");
   check_refused({{"model", {{"end_of_word_suffix", "</w>"}}}}, "end_of_word_suffix is \"</w>\"");
+  check_refused({{"model", {{"vocab", {{"a</w>", 259}}}}}}, "\"a</w>\" ends a word, as in CLIP");
   check_refused({{"model", {{"merges", {{"t", "h", "e"}}}}}}, "merge 1 joins 3 tokens");
   check_refused({{"added_tokens", {added(305, "<|x|>")}}}, "\"<|x|>\" has the id 305, and Hugging");
   check_refused({{"model", {{"type", "WordLevel"}}}}, "it adds tokens to characters");
