@@ -84,7 +84,7 @@ std::pair<std::vector<std::int64_t>, std::vector<std::uint8_t>> read_idx(
 
 IdxImages read_idx_images(const std::filesystem::path& path) {
   auto [sizes, pixels] = read_idx(path, 3, "images");
-  return {sizes[0], sizes[1], sizes[2], std::move(pixels)};
+  return {sizes[0], sizes[1], sizes[2], std::move(pixels), path.string()};
 }
 
 std::vector<std::uint8_t> read_idx_labels(const std::filesystem::path& path) {
@@ -98,17 +98,17 @@ PixelStatistics pixel_statistics(const IdxImages& images) {
     squares += pixel * pixel;  // exact: integers below 2^53
   }
   double mean = sum / count, variance = squares / count - mean * mean;
-  PG_CHECK(variance > 0,
-           "all pixels of the images are the same, so they can't be normalised: "
-           "is this the right file?");
+  PG_CHECK(variance > 0, "all pixels of ", images.name,
+           " are the same, so they can't be normalised: is this the right file?");
   return {static_cast<float>(mean / 255), static_cast<float>(std::sqrt(variance) / 255)};
 }
 
 ImageSet::ImageSet(IdxImages images, std::vector<std::uint8_t> labels, PixelStatistics statistics)
     : images_(std::move(images)), labels_(std::move(labels)), statistics_(statistics) {
   PG_CHECK(images_.count > 0, "there are no images: give files with images");
-  PG_CHECK(images_.count == static_cast<std::int64_t>(labels_.size()), "there are ", images_.count,
-           " images and ", labels_.size(), " labels: give the two files that belong together");
+  PG_CHECK(images_.count == static_cast<std::int64_t>(labels_.size()), images_.name, ": there are ",
+           images_.count, " images and ", labels_.size(),
+           " labels: give the two files that belong together");
   classes_ = 1 + *std::max_element(labels_.begin(), labels_.end());
 }
 
@@ -175,7 +175,11 @@ ImageData load_image_data(const std::string& folder) {
            ": give a folder of IDX files, or \"fashion-mnist\", which Debian's package ",
            "dataset-fashion-mnist provides (examples/install_packages.sh --images installs it)");
   auto find = [&](const std::string& name) {
-    return fs::exists(from / (name + ".gz")) ? from / (name + ".gz") : from / name;
+    std::string dotted = name;  // as some mirrors have it, at times beside a folder of that name
+    dotted[name.rfind("-idx")] = '.';
+    for (const std::string& each : {name + ".gz", name, dotted + ".gz", dotted})
+      if (fs::is_regular_file(from / each)) return from / each;
+    return from / name;
   };
   IdxImages train = read_idx_images(find("train-images-idx3-ubyte"));
   IdxImages test = read_idx_images(find("t10k-images-idx3-ubyte"));

@@ -15,6 +15,7 @@ using namespace autograd;
 struct IdxImages {
   std::int64_t count = 0, height = 0, width = 0;
   std::vector<std::uint8_t> pixels;
+  std::string name = "the images";  ///< for errors: their file
 };
 
 /// Reads an IDX file of images (magic number 0x803) or labels (0x801), plain or packed by gzip.

@@ -84,6 +84,7 @@ TEST_CASE("image data: broken IDX files are refused with a reason") {
        {std::pair("version https://git-lfs.github.com/spec/v1", "Git LFS"),
         {"<!DOCTYPE html><html>", "is a web page"},
         {"Entry not found", "is a web page"},  // less than a header
+        {"%PDF-1.7 and more than a header", "is a PDF"},
         {"PK\x03\x04 and more than a header", "save_pretrained"},
         {"\x93NUMPY and more than a header", "numpy.save"}})
     CHECK_THROWS_WITH(images(start), Contains(what));
@@ -144,16 +145,28 @@ TEST_CASE("image data: a folder gives two sets, normalised by the training image
   const fs::path images = folder.path / "t10k-images-idx3-ubyte.gz";
   fs::rename(images, folder.path / "kept");
   fs::rename(folder.path / "black", folder.path / "t10k-images-idx3-ubyte");
-  CHECK_THROWS_WITH(load_image_data(folder.path.string()), Contains("are the same"));
+  CHECK_THROWS_WITH(load_image_data(folder.path.string()),
+                    Contains("all pixels of " + (folder.path / "t10k-images-idx3-ubyte").string()));
   fs::rename(folder.path / "kept", images);
   folder.file("t10k-labels-idx1-ubyte", label_file(3));
-  CHECK_THROWS_WITH(load_image_data(folder.path.string()), Contains("2 images and 3 labels"));
+  CHECK_THROWS_WITH(load_image_data(folder.path.string()),
+                    Contains("t10k-images-idx3-ubyte.gz: there are 2 images and 3 labels"));
   folder.packed("train-labels-idx1-ubyte.gz", word(0x801) + word(6) + std::string(6, '\xff'));
   CHECK_THROWS_WITH(load_image_data(folder.path.string()),
                     Contains("a label of the validation images, 0, never occurs in training"));
   fs::remove(folder.path / "train-images-idx3-ubyte");
   CHECK_THROWS_WITH(load_image_data(folder.path.string()), Contains("train-images-idx3-ubyte"));
   CHECK_THROWS_WITH(load_image_data("no-such-folder"), Contains("give a folder of IDX files"));
+}
+
+TEST_CASE("image data: names with a dot are read, though folders have those with a hyphen") {
+  TemporaryFolder folder;
+  folder.file("train-images.idx3-ubyte", image_file(6));
+  folder.packed("train-labels.idx1-ubyte.gz", label_file(6));
+  folder.file("t10k-images.idx3-ubyte", image_file(3));
+  folder.file("t10k-labels.idx1-ubyte", label_file(3));
+  make_folder(folder.path / "train-images-idx3-ubyte");
+  CHECK(load_image_data(folder.path.string()).training.size() == 6);
 }
 
 TEST_CASE("image data: a shuffle has every place once") {
