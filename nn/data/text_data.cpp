@@ -270,7 +270,8 @@ void check_text(const std::filesystem::path& path, std::string_view bytes,
   if (kind.empty() && begins_as_utf16(bytes)) kind = "is text of UTF-16: convert it to UTF-8";
   constexpr const char* cure = "convert it to UTF-8, or use the vocabulary \"bytes\"";
   if (kind.empty() && has_zero && vocabulary != "bytes")
-    kind = text("has bytes of value 0: name token ids of 2 bytes .bin; else ", cure);
+    kind = text("has bytes of value 0: name token ids of 2 bytes .bin; if it is text of UTF-16 ",
+                "without a mark, run iconv -f UTF-16LE -t UTF-8 (or UTF-16BE); else ", cure);
   PG_CHECK(kind.empty(), path.string(), ' ', kind);
   const std::size_t valid = vocabulary == "chars" ? valid_utf8_prefix(bytes) : bytes.size();
   PG_CHECK(valid == bytes.size(), path.string(), " is not valid UTF-8 at byte ", valid, ": ", cure);

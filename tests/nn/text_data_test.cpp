@@ -251,7 +251,10 @@ TEST_CASE("text data: what is no text is refused, though text may begin as a bin
   for (const auto& [bytes, why] :
        {std::pair("\x1f\x8b\x08" + zeros, "is packed by gzip"),
         {"\xff\xfe\x2d\x4e", "is text of UTF-16: convert it to UTF-8"},
-        {zeros, "has bytes of value 0: name token ids of 2 bytes .bin; else convert it"}}) {
+        {"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n", "is a PDF: write its text to a file"},
+        {zeros,
+         "has bytes of value 0: name token ids of 2 bytes .bin; if it is text of UTF-16 without "
+         "a mark, run iconv -f UTF-16LE -t UTF-8 (or UTF-16BE); else convert it"}}) {
     const fs::path bad = folder.file("bad.txt", bytes);
     for (const fs::path& data : {good, bad})
       CHECK_THROWS_WITH(load_text_data(data, bad, "chars"), Contains(text("bad.txt ", why)));
