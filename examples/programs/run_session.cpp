@@ -234,11 +234,13 @@ RanksLost ranks_lost(const RunFlags& flags, const ReadyRun& run, const Lost& los
 
 /// Trains on threads of this process. Returns whether the run is complete.
 bool train_on_threads(const RunFlags& flags, const Prepare& prepare, const Finish& finish) {
-  if (const auto started = usage([] { return rank_environment(); }))
-    throw SharedUsageError(text("this process is one of ", started->size, " that ",
-                                started->launcher, " started, as ", started->variable,
-                                " says; add --transport mpi, or start it alone: env -u ",
-                                started->variable, ' ', flags.program, " ..."));
+  if (const auto started = usage([] { return rank_environment(); })) {
+    const std::string by_mpi = text("use mpirun -n ", started->size, ' ', flags.program, " ... ");
+    throw SharedUsageError(
+        text("this process is one of ", started->size, " that ", started->launcher, " started, as ",
+             started->variable, " says; ", started->launcher == "torchrun" ? by_mpi : "add ",
+             "--transport mpi, or start it alone: ", without_ranks(), ' ', flags.program, " ..."));
+  }
   ReadyRun run = usage([&] {
     ReadyRun ready = checked(flags, prepare(0), true);
     const int ranks = ready.layout.ranks(), most = flags.attempt.most_ranks;
@@ -288,7 +290,8 @@ std::unique_ptr<MpiWorld> joined(const RunFlags& flags,
              "mpirun -n RANKS ", flags.program, " ..., or leave the flag out");
     PG_CHECK(flags.transport == "mpi" || flags.device != "emulator", "--transport nccl: the ",
              "emulator's NCCL joins threads of one process, and this process is one of ",
-             started->size, "; use --transport mpi, or start it alone with --ranks");
+             started->size, "; use --transport mpi, or start it alone: ", without_ranks(), ' ',
+             flags.program, " ...");
     constexpr double patience = 300;  // seconds; a large job starts slowly
     return std::make_unique<MpiWorld>(std::max(patience, flags.timeout));
   });

@@ -227,8 +227,7 @@ int number(const Variable& variable, const char* name) {
   int result = 0;
   const auto [stop, error] = std::from_chars(value, value + std::strlen(value), result);
   PG_CHECK(error == std::errc() && *stop == 0 && stop != value && result >= -1,
-           "environment variable ", name, " is '", value, "'; expected a number or, to start ",
-           "alone, no variable: env -u ", name, " ...");
+           "environment variable ", name, " is '", value, "', expected a number");
   return result;
 }
 
@@ -240,14 +239,20 @@ void check_within(const char* rank_name, int rank, const char* size_name, int si
 
 }  // namespace
 
-std::optional<RankEnvironment> rank_environment(const Variable& variable) {
+std::string without_ranks(const Variable& variable) {
+  std::string command = "env";
+  for (const Launcher& launcher : launchers)
+    if (variable(launcher.rank)) command += text(" -u ", launcher.rank);
+  return command;
+}
+
+std::optional<RankEnvironment> rank_environment(const Variable& variable) try {
   bool batch_script = variable("SLURM_JOB_ID") && !variable("SLURM_STEP_ID");
   for (const Launcher& launcher : launchers) {
     if (!variable(launcher.rank)) continue;
     if (std::string(launcher.name) == "Slurm" && batch_script) continue;
     PG_CHECK(variable(launcher.size), "environment variable ", launcher.rank, " is set and ",
-             launcher.size, " is not; set both or, to start alone, neither: env -u ", launcher.rank,
-             " ...");
+             launcher.size, " is not");
     RankEnvironment found{launcher.name,
                           launcher.rank,
                           number(variable, launcher.rank),
@@ -260,6 +265,9 @@ std::optional<RankEnvironment> rank_environment(const Variable& variable) {
     if (found.size > 1) return found;
   }
   return std::nullopt;
+} catch (const Error& error) {
+  throw Error(text(error.what(), "; start this command, or its mpirun, without what a launcher ",
+                   "left: ", without_ranks(variable), " ..."));
 }
 
 std::string host_name() {

@@ -136,6 +136,8 @@ using Variable = std::function<const char*(const char* name)>;
 /// job but no step tells it apart.
 /// throws: Error if a value is not a number, or the values contradict each other
 std::optional<RankEnvironment> rank_environment(const Variable& variable = std::getenv);
+/// Returns "env -u RANK -u PMI_RANK", of all ranks that are set: what follows starts as none.
+std::string without_ranks(const Variable& variable = std::getenv);
 
 /// The name of this host; empty if it doesn't tell it.
 std::string host_name();

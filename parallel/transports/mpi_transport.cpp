@@ -229,7 +229,7 @@ MPI_Comm join(double seconds) {
   else if (launched && launched->size != size)
     wrong = text(launched->launcher, " started this process as one of ", launched->size,
                  " ranks, but the MPI that plangrad was built with knows of ", size,
-                 "; start it with the mpirun of that MPI");
+                 "; start it with the mpirun of that MPI: ", without_ranks(), " mpirun -n ...");
   if (!wrong.empty()) {
     MPI_Finalize();
     throw autograd::Error(wrong);

@@ -2,8 +2,10 @@
 #include "parallel/transports/launch.h"
 
 #include <map>
+#include <sstream>
 
 #include "tests/catch.h"
+#include "tests/error_of.h"
 
 using namespace plangrad::parallel;
 
@@ -69,7 +71,7 @@ TEST_CASE("rank environment: mpirun inside a Slurm job counts", "[rank_environme
 
 TEST_CASE("rank environment: values that cannot be", "[rank_environment]") {
   CHECK_THROWS_WITH(found({{"RANK", "one"}, {"WORLD_SIZE", "2"}}),
-                    Contains("RANK is 'one'; expected a number"));
+                    Contains("RANK is 'one', expected a number"));
   CHECK_THROWS_WITH(found({{"RANK", "1"}, {"WORLD_SIZE", "2x"}}), Contains("WORLD_SIZE is '2x'"));
   CHECK_THROWS_WITH(found({{"RANK", ""}, {"WORLD_SIZE", "2"}}),
                     Contains("RANK is ''") && Contains("env -u RANK ..."));
@@ -83,4 +85,28 @@ TEST_CASE("rank environment: values that cannot be", "[rank_environment]") {
       Contains("LOCAL_RANK=2 and LOCAL_WORLD_SIZE=2"));
   CHECK_THROWS_WITH(found({{"PMI_RANK", "1"}, {"PMI_SIZE", "4"}, {"MPI_LOCALRANKID", "-2"}}),
                     Contains("MPI_LOCALRANKID is '-2'"));
+}
+
+TEST_CASE("rank environment: the advice is enough, whatever launchers have left behind") {
+  const std::pair<const char*, const char*> sets[] = {
+      {"RANK", "WORLD_SIZE"},
+      {"PMI_RANK", "PMI_SIZE"},
+      {"SLURM_PROCID", "SLURM_NTASKS"},
+      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}};
+  // Each launcher has set neither, its rank alone, or both to one of these.
+  const std::vector<std::string> values{"", "-", "x 2", "0 x", "2 2", "1 2"};
+  for (int choice = 0; choice < 6 * 6 * 6 * 6; ++choice) {
+    std::map<std::string, std::string> variables{{"LOCAL_RANK", "x"}, {"MPI_LOCALRANKID", "x"}};
+    int rest = choice;
+    for (const auto& [rank, size] : sets) {
+      const std::string& value = values[rest % 6];
+      rest /= 6;
+      if (!value.empty()) variables[rank] = value.substr(0, 1);
+      if (value.size() > 1) variables[size] = value.substr(2);
+    }
+    const std::string advice = plangrad::tests::error_of([&] { (void)found(variables); });
+    std::istringstream words(advice.substr(std::min(advice.size(), advice.find(": env ") + 6)));
+    for (std::string word; words >> word && word == "-u" && words >> word;) variables.erase(word);
+    if (!advice.empty()) CHECK_FALSE(found(variables));
+  }
 }
