@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Proves that weave.sh, letters.sh, headers.sh, commands.sh, includes.sh, spine.sh, size.sh and
-# gpu.sh notice what they are there to notice, in a folder of its own.
+# Proves that make_corpus.sh, weave.sh, letters.sh, headers.sh, commands.sh, includes.sh, spine.sh,
+# size.sh and gpu.sh notice what they are there to notice, in a folder of its own.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 folder=$(mktemp -d)
@@ -21,6 +21,11 @@ expect() {  # expect STATUS PATTERN COMMAND...: its exit status, and a pattern t
   fi
 }
 weave() { tutorials/weave.sh "$@"; }
+
+# ---- make_corpus.sh
+for file in '' "$folder" -h; do
+  expect 2 'expected one file that can be written' "$root/examples/data/make_corpus.sh" $file
+done
 
 # ---- weave.sh
 printf 'int before;\n  // [snippet sum]\n  int sum = a;\n\n    sum += b;\n  // [end snippet]\n' >code.cpp

@@ -4,9 +4,12 @@
 # and sources, 4 MB of prose and C++. Says which, and how long it is:
 #   examples/data/make_corpus.sh FILE
 set -euo pipefail
-file=${1:?usage: make_corpus.sh FILE}
+file=${1-}
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && cd "$(pwd -P)/../.." && pwd)
-mkdir -p "$(dirname "$file")"
+if [[ $# != 1 || $file == -* ]] || ! (mkdir -p "$(dirname "$file")" && : >>"$file") 2>&-; then
+  echo "make_corpus.sh: expected one file that can be written, got '$*': make_corpus.sh FILE" >&2
+  exit 2
+fi
 
 # A verse a line, without its number.
 verses() { bible -f Genesis1:1-Revelation22:21 </dev/null 2>/dev/null | sed 's/^[^ ]* //'; }
