@@ -6,6 +6,7 @@
 
 #include "examples/programs/program.h"
 #include "examples/programs/run_folder.h"
+#include "nn/checkpoint/checkpoint.h"
 #include "nn/checkpoint/gpt_files.h"
 
 namespace plangrad::examples {
@@ -71,6 +72,9 @@ void GptRun::take_model(const CLI::App& app) {
                !std::filesystem::exists(exported / "config.json"),
            "--from ", from.string(), " is a run's folder; the model that the run exported is in ",
            exported.string());
+  if (!nn::manifests_of(from / "checkpoint").empty() && rank_here() == 0)
+    tell("note: --from " + from.string() + " holds a run and a config.json: its model is taken; " +
+         "for the run's weights, name the folder of \"checkpoint export RUN FOLDER\"");
   const GptConfig found = read_gpt_config(from);
   auto take = [&](const char* flag, auto& value, auto wanted) {
     PG_CHECK(app.count(flag) == 0 || value == wanted, flag, ' ', value, ": the model in ",

@@ -99,6 +99,10 @@ LoadedGpt load_gpt(const fs::path& folder, const DevicePtr& device) {
                           other_weights(folder).empty();
   const bool is_run = !manifests_of(folder / "checkpoint").empty() ||  // whatever is beside that
                       (may_be_run && !fs::exists(folder / "config.json"));
+  if (is_run && fs::exists(folder / "config.json"))
+    tell("note: " + folder.string() +
+         " holds a run and a config.json: the run's weights are taken; " +
+         "for those of a model of Hugging Face, copy its files to a folder of their own");
   LoadedGpt gpt = is_run ? load_run(folder, device) : load_folder(folder, device);
   gpt.stage->bind(gpt.weights);
   return gpt;

@@ -93,7 +93,8 @@ TEST_CASE("a run beside the model that it began with is read and exported with i
   fs::copy(runs.base, both);
   runs.tune("both", {"--from", both});
   CHECK(weights("both/huggingface") == weights("apart/huggingface"));
-  runs.succeed({"checkpoint", "export", both, runs.path("again")});
+  const Finished again = run({program("checkpoint"), "export", both, runs.path("again")});
+  CHECK_THAT(again.errors, Contains("a run and a config.json: the run's weights are taken"));
   CHECK(weights("again") == weights("apart/huggingface"));
   runs.folder.write("apart/config.json", R"({"lr": 1})");  // of another program
   runs.resume("apart", {"--steps", "7"});
