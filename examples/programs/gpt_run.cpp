@@ -72,10 +72,10 @@ void GptRun::take_model(const CLI::App& app) {
                !std::filesystem::exists(exported / "config.json"),
            "--from ", from.string(), " is a run's folder; the model that the run exported is in ",
            exported.string());
+  const GptConfig found = read_gpt_config(from);
   if (!nn::manifests_of(from / "checkpoint").empty() && rank_here() == 0)
     tell("note: --from " + from.string() + " holds a run and a config.json: its model is taken; " +
          "for the run's weights, name the folder of \"checkpoint export RUN FOLDER\"");
-  const GptConfig found = read_gpt_config(from);
   auto take = [&](const char* flag, auto& value, auto wanted) {
     PG_CHECK(app.count(flag) == 0 || value == wanted, flag, ' ', value, ": the model in ",
              from.string(), " has ", wanted, "; leave this flag out, or leave out --from");

@@ -93,8 +93,10 @@ TEST_CASE("a run beside the model that it began with is read and exported with i
   fs::copy(runs.base, both);
   runs.tune("both", {"--from", both});
   CHECK(weights("both/huggingface") == weights("apart/huggingface"));
-  const Finished again = run({program("checkpoint"), "export", both, runs.path("again")});
+  const Finished again = run({"checkpoint", "export", both, runs.path("again")});
   CHECK_THAT(again.errors, Contains("a run and a config.json: the run's weights are taken"));
+  CHECK_THAT(run(runs.from_base("none", {"--from", both, "--layers", "9"})).errors,
+             Contains("holds a run and a config.json: its model is taken"));
   CHECK(weights("again") == weights("apart/huggingface"));
   runs.folder.write("apart/config.json", R"({"lr": 1})");  // of another program
   runs.resume("apart", {"--steps", "7"});

@@ -194,7 +194,7 @@ TEST_CASE("a tokenizer of a class that splits text otherwise is refused beside e
     }
   };
   const char* config = "tokenizer_config.json";
-  for (const char* kind : {"Qwen2Tokenizer", "RobertaTokenizer", "BartTokenizer", "CLIPTokenizer"})
+  for (const char* kind : {"Qwen2Tokenizer", "BertTokenizer", "LlamaTokenizer", "CLIPTokenizer"})
     check(config, "tokenizer_class", kind, false);
   check(config, "tokenizer_class", "GPT2TokenizerFast", true);
   check("config.json", "model_type", "llama", true);  // the class that is named counts
