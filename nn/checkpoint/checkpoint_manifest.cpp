@@ -63,6 +63,7 @@ Manifest parse_manifest(const std::string& text) {
     result.run_id = manifest.at("run_id");
     result.build = manifest.at("build");
   }
+  PG_CHECK(!manifest.at("files").empty(), "it names no files");
   PG_CHECK(manifest.at("files").size() <= 100'000, "it lists more than 100000 files");
   for (const json& file : manifest.at("files"))
     result.files.push_back(parse_file(file, has_checksums));

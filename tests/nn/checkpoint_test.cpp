@@ -402,6 +402,9 @@ TEST_CASE("a damaged checkpoint is refused, and says where") {
   CHECK_THAT(with("step", -1), Contains("\"step\" is not a whole number from 0"));
   CHECK_THAT(with("step", "1"), Contains("\"step\" is not a whole number"));
   CHECK_THAT(with("files", 3), Contains("manifest.json is damaged"));
+  for (const json& none : {json::array(), json::object(), json()})
+    CHECK_THAT(with("files", none),
+               Contains("manifest.json is damaged") && Contains("it names no files"));
   CHECK_THAT(with("files", {{{"name", "../x"}, {"bytes", 1}}}), Contains("\"../x\", which is not"));
   CHECK_THAT(with("files", {{{"name", "x"}}}), Contains("manifest.json is damaged"));
   for (std::size_t length = 1; length + 2 < good.size(); length += 13) {

@@ -32,7 +32,8 @@ TEST_CASE("a run goes on from metrics whose values are of other kinds", "[sessio
                                                 "\n" +
                                                     std::string(300'000, '['));
   nn::make_folder(folder.path / "checkpoint");
-  commit_checkpoint(folder.path / "checkpoint", {2}, json::object(), {});
+  commit_checkpoint(folder.path / "checkpoint", {2}, json::object(),
+                    {nn::write_checkpoint_file(folder.path / "checkpoint", "model", 2, {}, {})});
   SessionScope scope;
   scope.resume_from(folder.path);
   scope.out = folder.path / "out";
@@ -101,7 +102,8 @@ TEST_CASE("a codec's numbers that no run wrote are refused", "[session]") {
   const json layout{{"codec", "topk:0.5"}, {"ranks", 2}, {"per_step", 2}};
   auto refusal = [&](const json& codec) -> std::string {
     const TemporaryFolder folder;
-    commit_checkpoint(folder.path, 1, {{"codec", codec}}, {});
+    commit_checkpoint(folder.path, 1, {{"codec", codec}},
+                      {nn::write_checkpoint_file(folder.path, "model", 1, {}, {})});
     try {
       lost_residual(nn::Checkpoint(folder.path), plan, training);
     } catch (const autograd::Error& error) {
