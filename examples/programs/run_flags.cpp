@@ -252,23 +252,29 @@ void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>& own,
   const std::set<std::string> replaced = replaced_flags(app, parts);
   std::vector<std::string> all;
   for (const auto& [name, value] : before.items()) {
-    PG_CHECK(name.starts_with("--"), "--resume ", folder.string(),
-             ": its checkpoint is damaged: ", name, " is no flag that a run saves");
-    if (!replaced.contains(name) && !of_one_session.contains(name))
-      all.push_back(text(name, '=', parallel::text_of(value)));
+    PG_CHECK(name.starts_with("--") && app.get_option_no_throw(name), "--resume ", folder.string(),
+             ": its checkpoint is damaged: ", name, " is no flag that this version saves; use the ",
+             "plangrad that wrote it, or go back with --at");
+    if (replaced.contains(name) || of_one_session.contains(name) || typed.contains(name)) continue;
+    from_checkpoint.insert(name);
+    all.push_back(text(name, '=', parallel::text_of(value)));
   }
   std::string named;
   for (const char* name : {"--data", "--validation", "--vocab", "--plan"}) {
     const nlohmann::json value = before.value(name, nlohmann::json());
     const bool is_file = value.is_string() && value != "chars" && value != "bytes";
-    if (!is_file || app.count(name) > 0 || replaced.contains(name)) continue;
+    if (!is_file || !from_checkpoint.contains(name)) continue;
     saved_files.insert(name);
     named += text(' ', name, ' ', value.get<std::string>());
   }
   if (!named.empty() && leads)  // the checkpoint may be a stranger's
     tell("the checkpoint names files to read:" + named + "; give these flags to read others");
   all.insert(all.end(), own.begin(), own.end());
-  parse_list(app, all);
+  try {
+    parse_list(app, all);
+  } catch (const CLI::ParseError& error) {  // of a saved flag, as `own` alone was parsed before
+    throw autograd::Error(error.what());
+  }
   resume = folder;
   const nlohmann::json now = flag_values(app);
   std::vector<std::string> same = fixed;
@@ -285,6 +291,23 @@ void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>& own,
 } catch (const nlohmann::json::exception&) {
   throw autograd::Error(text("--resume ", resume.string(), ": its checkpoint is damaged: a flag ",
                              "that it saved has a value that no run has"));
+}
+
+std::string RunFlags::with_origin(std::string what) const {
+  std::set<std::string> names;
+  for (std::size_t at = 0, end = 0; (at = what.find("--", end)) != what.npos;) {
+    end =
+        std::min(what.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-", at), what.size());
+    if (from_checkpoint.contains(what.substr(at, end - at)))
+      names.insert(what.substr(at, end - at));
+  }
+  if (names.empty()) return what;
+  const bool is_one = names.size() == 1;
+  return what.insert(
+      std::min(what.find('\n'), what.size()),
+      text("; ", fmt::format("{}", fmt::join(names, " and ")), is_one ? " comes" : " come",
+           " from the checkpoint ", (resume / "checkpoint").string(), ": give ",
+           is_one ? "it" : "them", " anew here, or go back to an older one with --at"));
 }
 
 void RunFlags::check() const {

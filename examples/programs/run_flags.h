@@ -39,9 +39,10 @@ struct RunFlags : parallel::SessionScope {
   int ranks_per_host = 0;       // 0: group ranks by host name
   std::string device = "cpu", dtype = "f32", transport = "threads", reduction = "auto";
 
-  std::set<std::string> typed;        ///< names of the flags that this command line has itself
-  std::set<std::string> saved_files;  ///< flags whose files the checkpoint names, and no word does
-  nlohmann::json saved;               ///< the flags that affect the run's result, with their values
+  std::set<std::string> typed;            ///< names of the flags that this command line has itself
+  std::set<std::string> from_checkpoint;  ///< names of the flags that a resumed run has from there
+  std::set<std::string> saved_files;      ///< those of them that name files
+  nlohmann::json saved;  ///< the flags that affect the run's result, with their values
 
   RunFlags() { out.clear(); }  // a folder of its own for each run
 
@@ -61,6 +62,9 @@ struct RunFlags : parallel::SessionScope {
     const auto is_typed = [this](const char* name) { return typed.contains(name); };
     return attempt.number == 0 && (!resumed || std::ranges::any_of(names, is_typed));
   }
+  /// Adds to an error of the command which of the flags in it come from which checkpoint, and what
+  /// to do about that.
+  std::string with_origin(std::string what) const;
   /// throws: Error if flags contradict each other, or ask for something this build lacks
   void check() const;
   /// The learning rate's course that the flags describe.

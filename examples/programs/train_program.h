@@ -20,12 +20,18 @@ int train_program(CLI::App& app, Run& run, int argc, char** argv,
     words.insert(words.begin(), session.program);
     std::vector<char*> pointers;
     for (std::string& word : words) pointers.push_back(word.data());
-    usage<SharedUsageError>(
-        [&] { session.parse(described, static_cast<int>(pointers.size()), pointers.data()); });
     // The next session locks the folder anew.
     const std::shared_ptr<void> unlocks(nullptr, [&](void*) { session.lock = nullptr; });
-    return train_run(
-        session, [&](int started) { return prepare(session, started); }, finish);
+    try {
+      usage<SharedUsageError>(
+          [&] { session.parse(described, static_cast<int>(pointers.size()), pointers.data()); });
+      return train_run(
+          session, [&](int started) { return prepare(session, started); }, finish);
+    } catch (const SharedUsageError& error) {
+      throw SharedUsageError(session.with_origin(error.what()));
+    } catch (const UsageError& error) {
+      throw UsageError(session.with_origin(error.what()));
+    }
   };
   auto next = [&](const Words& words, const Attempt& attempt) {
     if (attempt.number == 0) return train(app, run, words);

@@ -10,6 +10,7 @@
 #include "tests/examples/plan_program.h"
 #include "tests/examples/runs.h"
 #include "tests/folders.h"
+#include "tests/manifests.h"
 #include "tests/sanitized.h"
 
 using namespace plangrad::tests;
@@ -351,6 +352,36 @@ TEST_CASE("a run goes on with the validation data that it began with", "[checkpo
                                       "first nine tenths of its --data") &&
                                  Contains("leave out --validation"));
   }
+}
+
+TEST_CASE("an error about a flag that a checkpoint saved names the checkpoint, and the flag helps",
+          "[checkpoint]") {
+  const Runs runs{{"--schedule", "gpipe", "--stages", "2", "--microbatches", "2"}};
+  runs.train("run", {"--stop-after", "2"});
+  const std::string out = runs.path("run"), manifest = "run/checkpoint/manifest.json";
+  const json good = json::parse(plangrad::nn::read_file(runs.path(manifest)));
+  const auto change = [&](const std::string& flag, const json& value) {
+    json changed = good;
+    changed["run"]["flags"][flag] = value;
+    runs.folder.write(manifest, signed_manifest(changed));
+  };
+  const Words resume{"train_gpt", "--resume", out, "--out", runs.path("new")};
+  const std::tuple<std::string, json, Words> flags[] = {
+      {"--schedule", "gone", {"1f1b", "--stages", "2"}},
+      {"--stages", 9, {"3"}},
+      {"--microbatches", 3, {"4"}},
+      {"--warmup", 99, {"1"}},
+      {"--keep", 0, {"2"}}};
+  for (const auto& [flag, bad, other] : flags) {
+    change(flag, bad);
+    const Finished refused = run(resume);
+    CHECK_THAT(refused.errors,
+               Contains(flag) && Contains(" from the checkpoint " + out + "/checkpoint: give "));
+    CHECK(refused.status == 2);
+    runs.succeed(resume + Words{"--overwrite", flag} + other);
+  }
+  change("--of-another-version", 1);
+  check_ended(run(resume), 2, "--of-another-version is no flag that this version saves; use the");
 }
 
 TEST_CASE("a run that is locked is not read, but refused", "[checkpoint]") {
