@@ -113,7 +113,7 @@ std::string codecs_with_memory(const Plan& plan) {
 
 /// The lines of the run's updates so far: of the file beside an earlier run's, if that is newer.
 std::vector<json> lines_so_far(const fs::path& out, int update) {
-  const fs::path usual = out / "metrics.jsonl", beside = out / "metrics.jsonl.partial";
+  const fs::path usual = out / "metrics.jsonl", beside = usual.string() + nn::partial;
   std::error_code none;
   const bool newer =
       fs::exists(beside) && !(fs::last_write_time(usual, none) > fs::last_write_time(beside, none));

@@ -33,14 +33,13 @@ std::pair<std::shared_ptr<const nn::Checkpoint>, std::string> open_newest(const 
 /// Writes a file that is complete and on disk before it has its name.
 template <class Fill>
 void write_whole(const fs::path& path, const Fill& fill) {
-  fs::path partial = path;
-  partial += ".copy";
+  const fs::path unfinished = path.string() + nn::partial;
   try {
-    fill(partial);
-    nn::sync_to_disk(partial);
-    fs::rename(partial, path);
+    fill(unfinished);
+    nn::sync_to_disk(unfinished);
+    fs::rename(unfinished, path);
   } catch (const std::exception&) {
-    ::unlink(partial.c_str());
+    ::unlink(unfinished.c_str());
     throw;
   }
 }
@@ -85,7 +84,7 @@ int saved_in(const fs::path& run) try {
 
 int done_in(const fs::path& run) {
   int done = saved_in(run);
-  for (const char* name : {"metrics.jsonl", "metrics.jsonl.partial"})
+  for (const std::string& name : {std::string("metrics.jsonl"), text("metrics.jsonl", nn::partial)})
     parallel::read_metrics(run / name, [&](const nlohmann::json& line) {
       if (line.contains("loss")) done = std::max(done, line["step"].get<int>());
     });

@@ -127,7 +127,7 @@ class UnfinishedExport {
   /// throws: Error if an export would take something from others, or can't be written there
   explicit UnfinishedExport(const fs::path& asked)
       : folder_((asked / "").parent_path()),
-        path_(folder_.string() + ".partial"),
+        path_(folder_.string() + partial),
         replaced_(path_.string() + ".old") {
     PG_CHECK(!folder_.empty() && folder_.has_filename(), "an export needs a folder: name one");
     std::error_code ignored;

@@ -45,7 +45,7 @@ void point_latest_to(const fs::path& folder) {
   fs::path link = latest_run;
   link += autograd::text(".", folder.filename().string());
   std::error_code ignored;  // a file system without links has no newest run
-  fs::remove(link, ignored);
+  if (fs::is_symlink(fs::symlink_status(link, ignored))) fs::remove(link, ignored);
   fs::create_directory_symlink(folder.filename(), link, ignored);
   if (!ignored) fs::rename(link, latest_run, ignored);
 }

@@ -78,7 +78,8 @@ void remove_file(const fs::path& path) {
 /// of a step whose manifest is there, but can't be read, stay.
 void remove_leftovers(const fs::path& folder, const std::set<std::string>& known,
                       const std::set<std::string>& stay) {
-  static const std::regex data_file(R"([^-]*-([0-9]+)(\.again)*\.safetensors(\.tmp)?)");
+  static const std::regex data_file(
+      R"([^-]*-([0-9]+)(\.again)*\.safetensors(\.tmp|\.plangrad-partial)?)");
   const std::set<std::string> unreadable = unreadable_manifests(folder);
   std::error_code ignored;
   std::vector<fs::path> leftovers;
@@ -89,7 +90,7 @@ void remove_leftovers(const fs::path& folder, const std::set<std::string>& known
     if (!known.contains(name) && unreadable.contains(earlier_name(parts.str(1)))) continue;
     if (known.contains(name)) leftovers.push_back(file.path());
     if (!file.is_regular_file(ignored) || file.is_symlink(ignored)) continue;
-    if (name.ends_with(".tmp")) name.resize(name.size() - 4);
+    name.resize(name.rfind(".safetensors") + 12);
     if (has_own_name(file.path(), name)) leftovers.push_back(file.path());
   }
   std::ranges::for_each(leftovers, remove_file);
@@ -215,7 +216,7 @@ static void commit_files(const fs::path& folder, const SaveMark& mark, const jso
              folder.string(), " has update ", newest->second.step,
              " of this run by now, so another program writes there, too; update ", mark.step,
              " does not replace it");
-  const fs::path manifest = folder / manifest_name, unfinished = folder / "manifest.json.new";
+  const fs::path manifest = folder / manifest_name, unfinished = manifest.string() + partial;
   write_synced(unfinished, manifest_text({mark.step, mark.run_id, build(),
                                           std::make_shared<json>(run), files}));
 

@@ -200,13 +200,12 @@ void make_folder(const std::filesystem::path& folder) {
 }
 
 void write_file(const std::filesystem::path& path, std::string_view bytes) {
-  std::filesystem::path partial = path;
-  partial += ".partial";
+  const std::filesystem::path unfinished = path.string() + partial;
   try {
-    write_all(create_file(partial), partial, std::as_bytes(std::span(bytes)));
-    std::filesystem::rename(partial, path);
+    write_all(create_file(unfinished), unfinished, std::as_bytes(std::span(bytes)));
+    std::filesystem::rename(unfinished, path);
   } catch (const std::exception&) {
-    ::unlink(partial.c_str());
+    ::unlink(unfinished.c_str());
     throw Unwritable("can't write " + path.string() +
                      ": check that its folder exists and is writable, and that the disk has space");
   }

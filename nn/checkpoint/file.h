@@ -112,6 +112,10 @@ class OpenFile {
   std::uint64_t size_ = 0;
 };
 
+/// Ends the name of a file that is not complete yet. A file with this end is ours, and may be
+/// replaced: no other program gives one.
+inline constexpr const char* partial = ".plangrad-partial";
+
 /// Opens a new file for writing. A file or link of this name is removed first: no link is followed.
 /// throws: Error if the file can't be created
 Descriptor create_file(const std::filesystem::path& path);

@@ -65,7 +65,7 @@ struct SafetensorsSource {
   std::function<std::span<const std::byte>()> bytes;
 };
 
-/// Writes the tensors in the given order. The file is written as `path`.tmp and renamed when it is
+/// Writes the tensors in the given order. The file is written as `path` + partial and renamed when it is
 /// complete and on disk, so a write that fails leaves an earlier file as it was. Returns the
 /// checksums of what was written.
 /// throws: Error if the format can't describe a tensor, or the file can't be written

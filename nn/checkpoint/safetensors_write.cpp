@@ -92,7 +92,7 @@ Checksums write_parts(const std::string& path, const std::string& header,
 Checksums write_safetensors(const std::string& path,
                             const std::map<std::string, std::string>& metadata,
                             const std::vector<SafetensorsSource>& tensors) {
-  const std::string unfinished = path + ".tmp";
+  const std::string unfinished = path + partial;
   std::string header;
   try {
     header = make_header(path, metadata, tensors);

@@ -198,7 +198,7 @@ MetricFiles::MetricFiles(fs::path folder, const std::string& unit, const MetricL
                {"bytes_sent", "messages/bytes_sent"}} {
   double ago = 0;  // when an earlier update was made: as long ago as the later ones took
   if (earlier) earlier([&](const json& line) { ago += number_in(line, "seconds"); });
-  if (fs::exists(path())) suffix_ = ".partial", own_events_ = saved_events(folder_);
+  if (fs::exists(path())) suffix_ = nn::partial, own_events_ = saved_events(folder_);
   const double now = seconds_since_1970();
   own_events_.push_back(autograd::text(events_prefix, static_cast<std::int64_t>(now), ".plangrad"));
   lines_.emplace(path());
@@ -269,7 +269,7 @@ json MetricFiles::written() {
 MetricLines earlier_metrics(const fs::path& folder, int steps, const json& written, bool own,
                             std::string& problem) {
   fs::path path = folder / "metrics.jsonl";
-  const fs::path beside = folder / "metrics.jsonl.partial";
+  const fs::path beside = folder / autograd::text("metrics.jsonl", nn::partial);
   if (!written.is_null() && !begins_as(path, written)) {
     if (!begins_as(beside, written))
       problem = autograd::text(path.string(), " is not as the run wrote it until update ", steps,

@@ -61,7 +61,7 @@ using MetricLines = std::function<void(const TakeLine& take)>;
 /// The system has each line at once, so a crash loses none. Lines that the disk has no room for are
 /// kept, and written as soon as it has. An earlier run's files in the folder belong to its
 /// checkpoint and stay as long as that does: until replace_earlier(), this run's lines go to files
-/// beside them, such as metrics.jsonl.partial.
+/// beside them, whose names end as nn::partial says.
 class MetricFiles {
  public:
   /// `unit`: that of rates; `earlier`: lines of the run that is resumed, which come first.
@@ -87,7 +87,7 @@ class MetricFiles {
   void write_at(double time, const nlohmann::json& line);
 
   std::filesystem::path folder_;
-  std::string suffix_;  // ".partial" beside the files of an earlier run
+  std::string suffix_;  // nn::partial beside the files of an earlier run
   /// Numbers over steps: the key in a line, and the tag in TensorBoard, none for the step itself.
   std::vector<std::pair<std::string, std::string>> columns_;
   std::vector<std::string> own_events_;  // TensorBoard's files of this run; the last is open

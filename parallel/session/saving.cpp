@@ -54,7 +54,7 @@ CommitThread::CommitThread(fs::path folder, fs::path before, nn::SaveMark mark, 
     };
     auto is_being_written = [&](const nn::CheckpointFile& file) {
       std::error_code ignored;
-      return fs::exists(folder / (file.name + ".tmp"), ignored);
+      return fs::exists(folder / (file.name + nn::partial), ignored);
     };
     int hurry = 30 * 500;  // pauses: 30 seconds while files are being written, one if none is
     while (!std::ranges::all_of(files, is_here) && *wait != over && hurry > 0) {

@@ -98,7 +98,7 @@ TEST_CASE("metrics.jsonl has each line once, also if its replacement was interru
     const std::string before = plangrad::nn::read_file(out + "/metrics.jsonl");
     runs.resume("run", {"--stop-after", "2"});
     // As a kill between the new manifest and the new metrics leaves them:
-    fs::rename(out + "/metrics.jsonl", out + "/metrics.jsonl.partial");
+    fs::rename(out + "/metrics.jsonl", out + "/metrics.jsonl.plangrad-partial");
     std::ofstream(out + "/metrics.jsonl") << before;
     REQUIRE(steps_in_metrics(out) == std::vector<int>{1, 2});
     runs.resume("run", {"--out", runs.path(to)});

@@ -100,10 +100,10 @@ TEST_CASE("an export that is killed leaves a whole one, or the next export resto
       CAPTURE(exchange, point);
       CHECK(killed("KILL_AT=" + std::to_string(point)).status == 128 + SIGKILL);
       const bool is_whole = run({"checkpoint", "verify", own}).status == 0;
-      CHECK((is_whole || std::filesystem::exists(own + ".partial.old/model.safetensors")));
+      CHECK((is_whole || std::filesystem::exists(own + ".plangrad-partial.old/model.safetensors")));
       runs.succeed(words);
       CHECK(files_in(own) == before);
-      CHECK_FALSE(std::filesystem::exists(own + ".partial"));
+      CHECK_FALSE(std::filesystem::exists(own + ".plangrad-partial"));
     }
   }
 }

@@ -180,7 +180,7 @@ TEST_CASE("a loss that is not finite ends the run and leaves the earlier one in 
   auto check_kept = [&] {
     auto after = files_in(out);
     for (const char* name : {"metrics.jsonl", "metrics.csv", "events"})  // tell how the run failed
-      CHECK(after.erase(std::string(name) + ".partial") == 1);
+      CHECK(after.erase(std::string(name) + ".plangrad-partial") == 1);
     const bool intact = after == before;
     CHECK(intact);
   };

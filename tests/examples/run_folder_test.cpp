@@ -208,11 +208,17 @@ TEST_CASE("others' events for TensorBoard stay, and a run's own are written anew
   REQUIRE(run(runs.words("run", {"--stop-after", "3"})).status == 0);
   for (const char* name : {"1700000000.plangrad", "9999999999.plangrad"})  // of other runs
     runs.folder.write(start + name, "theirs");
+  for (const char* name : {"metrics.jsonl", "metrics.csv", "events", "summary.json", "report.html"})
+    runs.folder.write(std::string("run/") + name + ".partial", "theirs, too");
   runs.resume("run", {"--stop-after", "1"});
   runs.resume("run");
-  int theirs = 0, own = 0;
+  int theirs = 0, own = 0, partial = 0;
   for (const auto& [file, bytes] : files_in(out))
-    if (file.starts_with("events.out.tfevents.")) ++(bytes == "theirs" ? theirs : own);
+    if (file.starts_with("events.out.tfevents."))
+      ++(bytes == "theirs" ? theirs : own);
+    else
+      partial += bytes == "theirs, too";
+  CHECK(partial == 5);
   CHECK(theirs == 3);
   CHECK(own == 1);
 }

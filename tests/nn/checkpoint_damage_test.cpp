@@ -236,12 +236,18 @@ TEST_CASE("a save touches nothing that is not a checkpoint's", "[checkpoint]") {
   write_checkpoint_file(path, "model", 8, list,
                         {{"", zeros({list.numel()}, DType::f32, cpu_device())}});
   for (const char* name : {"manifest-7.json", "manifest-8.json"}) write_file(path / name, "{}");
-  for (const char* name : {"model-2.safetensors.tmp", "optimizer-2.safetensors",
-                           "manifest.json.new", "manifest.json.new.partial"})
+  const std::string manifest = text("manifest.json", partial);
+  for (const std::string& name : {text("model-2.safetensors", partial), manifest,
+                                  text(manifest, partial), std::string("optimizer-2.safetensors")})
     fs::create_symlink(precious, path / name);
+  const std::set<std::string> theirs{"model-2.safetensors.tmp", "model-2.safetensors.partial",
+                                     "manifest.json.new", "manifest.json.partial"};
+  for (const std::string& name : theirs) write_file(path / name, "mine");
   save(path, 2, 2);
   CHECK(error_of(path).empty());
   CHECK(read_file(precious) == "mine");
+  for (const std::string& name : theirs) CHECK(read_file(path / name) == "mine");
+  for (const std::string& name : theirs) fs::remove(path / name);
   CHECK(names_in_folder(path) ==
         std::set<std::string>{"manifest.json", "model-2.safetensors", "optimizer-2.safetensors",
                               "backup-7.safetensors", "llama-7.safetensors", "precious",

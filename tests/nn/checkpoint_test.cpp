@@ -344,7 +344,7 @@ TEST_CASE("a save that stops at any moment leaves the checkpoint before it") {
   SECTION("before the manifest") {
     write_checkpoint_file(folder.path, "model", 2, parameters, {{"", second.weights}});
     write_checkpoint_file(folder.path, "optimizer", 2, parameters, second.optimizer->state());
-    write_file(folder.path / "manifest.json.new", "{\"format\":");
+    write_file(folder.path / "manifest.json.plangrad-partial", "{\"format\":");
     first_is_offered();
   }
   SECTION("before the manifest, when the same step is saved again") {
@@ -361,10 +361,10 @@ TEST_CASE("a save that stops at any moment leaves the checkpoint before it") {
     first_is_offered();
   }
   SECTION("because the manifest can't be written") {
-    fs::create_directory(folder.path / "manifest.json.new");
+    fs::create_directory(folder.path / "manifest.json.plangrad-partial");
     CHECK_THROWS_WITH(second.save(folder.path, 2), Contains("can't write"));
     first_is_offered();
-    fs::remove(folder.path / "manifest.json.new");
+    fs::remove(folder.path / "manifest.json.plangrad-partial");
   }
   SECTION("because the run can't be described") {
     CHECK_THROWS_WITH(save_checkpoint(folder.path, 2, "\xff", parameters, second.weights, {}),

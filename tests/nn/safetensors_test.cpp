@@ -396,7 +396,7 @@ TEST_CASE("a write that fails says why and leaves the earlier file", "[safetenso
     CHECK_THROWS_WITH(write_safetensors(path, metadata, tensors),
                       Contains(path) && Contains(message));
     CHECK(read_file(path) == before);
-    CHECK_FALSE(fs::exists(fs::symlink_status(path + ".tmp")));
+    CHECK_FALSE(fs::exists(fs::symlink_status(path + ".plangrad-partial")));
   };
   fails({good, good}, "\"w\" can't be written: its name is used twice");
   fails({source("__metadata__", "F32", {2}, two_floats)}, "its name is used twice or reserved");
@@ -420,12 +420,13 @@ TEST_CASE("a write that fails says why and leaves the earlier file", "[safetenso
     const plangrad::tests::SmallDisk disk(20);
     fails({good}, "can't be written: File too large");
   }
-  CHECK_THROWS_WITH(write_safetensors(folder.file("absent/model"), {}, {good}),
-                    Contains("absent/model.tmp: can't be created: No such file or directory"));
+  CHECK_THROWS_WITH(
+      write_safetensors(folder.file("absent/model"), {}, {good}),
+      Contains("absent/model.plangrad-partial: can't be created: No such file or directory"));
   fs::create_directory(folder.file("taken"));
   CHECK_THROWS_WITH(write_safetensors(folder.file("taken"), {}, {good}),
                     Contains("taken: can't be replaced by "));
-  CHECK_FALSE(fs::exists(folder.file("taken.tmp")));
+  CHECK_FALSE(fs::exists(folder.file("taken.plangrad-partial")));
 }
 
 TEST_CASE("each floating-point type becomes float, at any address", "[safetensors]") {

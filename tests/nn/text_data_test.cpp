@@ -330,7 +330,7 @@ TEST_CASE("text data: too little text for a window is an error, with the remedy"
 TEST_CASE("files: a write that fails leaves the earlier file") {
   TemporaryFolder folder;
   auto file = folder.file("a", "first");
-  fs::create_directory(folder.path / "a.partial");  // in the way of the new content
+  fs::create_directory(folder.path / "a.plangrad-partial");  // in the way of the new content
   CHECK_THROWS_WITH(write_file(file, "second"), Contains("can't write"));
   CHECK(read_file(file) == "first");
 }

@@ -235,5 +235,5 @@ TEST_CASE("an earlier run's metrics stay until they are replaced, as a whole") {
   CHECK(metrics_of(files.path()).at(0)["loss"] == 7);
   REQUIRE(events_files(folder.path).size() == 1);
   CHECK(events_in(events_files(folder.path)[0]).size() == 2);
-  CHECK_FALSE(std::filesystem::exists(folder.path / "metrics.csv.partial"));
+  CHECK_FALSE(std::filesystem::exists(folder.path / "metrics.csv.plangrad-partial"));
 }

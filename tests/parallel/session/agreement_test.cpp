@@ -102,8 +102,9 @@ TEST_CASE("a link in the place of a run's files is not followed", "[session]") {
   write_file(folder / "precious", "mine");
   auto nothing = [](int, SessionSettings&) {};
   train_replicas(folder, nothing);
-  for (const char* name : {"metrics.jsonl.partial", "metrics.csv.partial", "events.partial",
-                           "summary.json.partial", "report.html.partial"})
+  for (const char* name :
+       {"metrics.jsonl.plangrad-partial", "metrics.csv.plangrad-partial", "events.plangrad-partial",
+        "summary.json.plangrad-partial", "report.html.plangrad-partial"})
     fs::create_symlink(folder / "precious", folder / name);
   train_replicas(folder, nothing);
   CHECK(read_file(folder / "precious") == "mine");
