@@ -97,11 +97,13 @@ json json_of(const std::string& text) try {
   return nullptr;
 }
 
-/// TensorBoard's files that a folder's run saved as its own; the newest one if it saved no names.
+/// TensorBoard's files that a folder's run saved as its own; the newest one of a run that never
+/// saved. None if its checkpoint names none: the newest one may be another run's.
 std::vector<std::string> saved_events(const fs::path& folder) try {
   const auto run = nn::read_manifest(folder / "checkpoint", nn::manifest_name).run;
   return run->at("metrics").at("events").get<std::vector<std::string>>();
 } catch (const std::exception&) {
+  if (!nn::manifests_of(folder / "checkpoint").empty()) return {};
   std::string newest;
   for (const fs::directory_entry& file : fs::directory_iterator(folder))
     if (const std::string name = file.path().filename().string(); is_event_file(name))
@@ -200,7 +202,9 @@ MetricFiles::MetricFiles(fs::path folder, const std::string& unit, const MetricL
   if (earlier) earlier([&](const json& line) { ago += number_in(line, "seconds"); });
   if (fs::exists(path())) suffix_ = nn::partial, own_events_ = saved_events(folder_);
   const double now = seconds_since_1970();
-  own_events_.push_back(autograd::text(events_prefix, static_cast<std::int64_t>(now), ".plangrad"));
+  auto begun = static_cast<std::int64_t>(now);
+  while (fs::exists(folder_ / autograd::text(events_prefix, begun, ".plangrad"))) ++begun;
+  own_events_.push_back(autograd::text(events_prefix, begun, ".plangrad"));
   lines_.emplace(path());
   table_.emplace(folder_ / ("metrics.csv" + suffix_));
   events_.emplace(folder_ / (suffix_.empty() ? own_events_.back() : "events" + suffix_), now);
