@@ -75,9 +75,27 @@ bool verify(const fs::path& folder, const std::string& manifest) {
   }
 }
 
-/// Reads all bytes of an export, if the folder is one. Returns whether they are intact.
-bool verify_export(const fs::path& folder, const std::string& name) try {
+/// Whether a folder's newest checkpoint and an export are of one model, with the same weights.
+bool are_one_model(const fs::path& checkpoint, const fs::path& exported) {
+  const auto device = plangrad::autograd::cpu_device();
+  LoadedGpt a = load_gpt(checkpoint, device), b = load_gpt(exported, device);
+  a.config.dropout = b.config.dropout;  // a choice for training
+  const auto bytes = [](const LoadedGpt& gpt) {
+    return std::span(gpt.weights.raw(), static_cast<std::size_t>(gpt.weights.bytes()));
+  };
+  return to_json(a.config) == to_json(b.config) && std::ranges::equal(bytes(a), bytes(b));
+}
+
+/// Reads all bytes of an export, if the folder is one. Returns whether they are intact, and of the
+/// newest checkpoint's model, if that is given.
+bool verify_export(const fs::path& folder, const std::string& name,
+                   const fs::path& checkpoint = {}) try {
   const std::optional<std::string> damage = export_damage(folder, /*all*/ true);
+  if (damage && damage->empty() && !checkpoint.empty() && !are_one_model(checkpoint, folder)) {
+    print_line(name +
+               ": OF ANOTHER MODEL than the newest checkpoint: move it away, or export again");
+    return false;
+  }
   if (!damage && fs::exists(folder / "model.safetensors"))
     print_line(name + ": without checksums, so damage would not be found");
   else if (damage)
@@ -98,7 +116,7 @@ bool verify(const fs::path& run) {
   bool intact = manifests[0] == manifest_name;
   if (!intact) print_line(text(manifest_name, ": MISSING: that of the newest checkpoint is lost"));
   for (const std::string& manifest : manifests) intact = verify(folder, manifest) && intact;
-  return verify_export(export_of(folder / ".."), "huggingface") && intact;
+  return verify_export(export_of(folder / ".."), "huggingface", intact ? folder : "") && intact;
 }
 
 /// Prints the checkpoints of a run, the newest first, without reading their tensors.

@@ -73,7 +73,8 @@ std::optional<std::map<std::string, std::string>> checksums_in(const std::string
 ///   all: files that are not there differ, too
 std::string difference(const fs::path& folder, const std::string& list, bool all) {
   const std::string name = (folder / export_list).string();
-  if (list == unfinished_list) return all ? name + " says that the export is not complete" : "";
+  if (list == unfinished_list)
+    return all ? name + " says that the export is not complete: export the model again" : "";
   const auto checksums = checksums_in(list);
   if (!checksums) return name + " is damaged";
   for (const auto& [file, checksum] : *checksums) {
@@ -86,6 +87,17 @@ std::string difference(const fs::path& folder, const std::string& list, bool all
 }
 
 bool holds_export(const fs::path& folder) { return fs::exists(folder / export_list); }
+
+/// What an export that was broken off has left beside its folder, if none writes there now.
+std::optional<std::string> broken_off(const fs::path& folder) {
+  for (const char* end : {partial, ".partial"}) {  // the second is that of earlier versions
+    const fs::path left = (folder / "").parent_path().string() + end;
+    const Descriptor file(::open(left.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (holds_export(left) && ::flock(file.number, LOCK_SH | LOCK_NB) == 0)
+      return left.string() + " is an export that was broken off: remove it, and export again";
+  }
+  return std::nullopt;
+}
 
 /// Finds what an export to a folder would take from others: a file with an export's name that is
 /// not as the folder's list says, or a file in the folder's place. The path is empty if there is
@@ -210,7 +222,7 @@ class UnfinishedExport {
 std::optional<std::string> export_damage(const fs::path& folder, bool all) {
   for (;;) {  // until nobody has replaced the export meanwhile
     const std::string list = bytes_of(folder / export_list);
-    if (!holds_export(folder)) return std::nullopt;
+    if (!holds_export(folder)) return all ? broken_off(folder) : std::nullopt;
     try {
       const std::string found = difference(folder, list, all);
       if (found.empty() || bytes_of(folder / export_list) == list) return found;

@@ -15,7 +15,7 @@ void export_gpt(const LoadedGpt& gpt, const std::filesystem::path& folder);
 
 /// Describes the first damage of an export; the text is empty if it is intact. A folder without a
 /// list has no answer. An export that is replaced meanwhile is read anew.
-///   all: a file that is missing is wrong, too
+///   all: a file that is missing is wrong, too, and an export beside the folder that was broken off
 /// throws: Error if a file can't be read
 std::optional<std::string> export_damage(const std::filesystem::path& folder, bool all);
 /// Does nothing for folders of other programs.

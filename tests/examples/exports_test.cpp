@@ -83,6 +83,35 @@ TEST_CASE("each damaged byte of an export is found") {
   CHECK_THAT(unlisted.output, Contains("huggingface: without checksums"));
 }
 
+TEST_CASE("an export of another model, or one that was broken off, is told by checkpoint verify") {
+  const Runs runs;
+  runs.train("run"), runs.train("other", {"--seed", "5"}), runs.train("more", {"--heads", "1"});
+  const std::string out = runs.path("run"), folder = out + "/huggingface";
+  for (const char* other : {"other", "more"}) {
+    fs::remove_all(folder);
+    fs::copy(runs.path(other) + "/huggingface", folder);
+    const Finished verified = run({"checkpoint", "verify", out});
+    CHECK(verified.status == 1);
+    CHECK_THAT(verified.output, Contains("huggingface: OF ANOTHER MODEL than the newest") &&
+                                    Contains("export again") && !Contains("huggingface: intact"));
+  }
+  runs.succeed({"checkpoint", "export", out, folder});
+  runs.succeed({"checkpoint", "verify", out});
+  for (const char* end : {".partial", ".plangrad-partial"}) {  // the first is an older version's
+    fs::rename(folder, folder + end);
+    const Finished verified = run({"checkpoint", "verify", out});
+    CHECK(verified.status == 1);
+    CHECK_THAT(verified.output, Contains(std::string("huggingface") + end + " is an export that " +
+                                         "was broken off: remove it, and export again"));
+    fs::rename(folder + end, folder);
+  }
+  runs.folder.write("run/huggingface/plangrad-checksums.txt",
+                    "an export by plangrad that is not complete\n");
+  CHECK_THAT(run({"checkpoint", "verify", out}).output, Contains("not complete: export the model"));
+  runs.succeed({"checkpoint", "export", out, folder});
+  runs.succeed({"checkpoint", "verify", out});
+}
+
 TEST_CASE("an export that another program changed is not replaced") {
   const Runs runs;
   runs.train("run", {"--stop-after", "3"});
