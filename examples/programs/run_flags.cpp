@@ -251,6 +251,8 @@ void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>& own,
   const nlohmann::json& before = run["flags"];
   const std::set<std::string> replaced = replaced_flags(app, parts);
   std::vector<std::string> all;
+  std::string named;
+  const std::set<std::string> files{"--data", "--validation", "--vocab", "--plan"};
   for (const auto& [name, value] : before.items()) {
     PG_CHECK(name.starts_with("--") && app.get_option_no_throw(name), "--resume ", folder.string(),
              ": its checkpoint is damaged: ", name, " is no flag that this version saves; use the ",
@@ -258,23 +260,15 @@ void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>& own,
     if (replaced.contains(name) || of_one_session.contains(name) || typed.contains(name)) continue;
     from_checkpoint.insert(name);
     all.push_back(text(name, '=', parallel::text_of(value)));
-  }
-  std::string named;
-  for (const char* name : {"--data", "--validation", "--vocab", "--plan"}) {
-    const nlohmann::json value = before.value(name, nlohmann::json());
-    const bool is_file = value.is_string() && value != "chars" && value != "bytes";
-    if (!is_file || !from_checkpoint.contains(name)) continue;
+    if (!files.contains(name) || !value.is_string() || value == "chars" || value == "bytes")
+      continue;
     saved_files.insert(name);
     named += text(' ', name, ' ', value.get<std::string>());
   }
   if (!named.empty() && leads)  // the checkpoint may be a stranger's
     tell("the checkpoint names files to read:" + named + "; give these flags to read others");
   all.insert(all.end(), own.begin(), own.end());
-  try {
-    parse_list(app, all);
-  } catch (const CLI::ParseError& error) {  // of a saved flag, as `own` alone was parsed before
-    throw autograd::Error(error.what());
-  }
+  parse_list(app, all);
   resume = folder;
   const nlohmann::json now = flag_values(app);
   std::vector<std::string> same = fixed;
@@ -291,23 +285,22 @@ void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>& own,
 } catch (const nlohmann::json::exception&) {
   throw autograd::Error(text("--resume ", resume.string(), ": its checkpoint is damaged: a flag ",
                              "that it saved has a value that no run has"));
+} catch (const CLI::ParseError& error) {  // of a saved flag, as `own` alone was parsed before
+  throw autograd::Error(error.what());
 }
 
 std::string RunFlags::with_origin(std::string what) const {
+  std::string words = what;
+  for (char& c : words) c = std::isalnum(static_cast<unsigned char>(c)) || c == '-' ? c : ' ';
+  std::istringstream in(words);
   std::set<std::string> names;
-  for (std::size_t at = 0, end = 0; (at = what.find("--", end)) != what.npos;) {
-    end =
-        std::min(what.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-", at), what.size());
-    if (from_checkpoint.contains(what.substr(at, end - at)))
-      names.insert(what.substr(at, end - at));
-  }
+  for (std::string word; in >> word;)
+    if (from_checkpoint.contains(word)) names.insert(word);
   if (names.empty()) return what;
-  const bool is_one = names.size() == 1;
-  return what.insert(
-      std::min(what.find('\n'), what.size()),
-      text("; ", fmt::format("{}", fmt::join(names, " and ")), is_one ? " comes" : " come",
-           " from the checkpoint ", (resume / "checkpoint").string(), ": give ",
-           is_one ? "it" : "them", " anew here, or go back to an older one with --at"));
+  return what.insert(std::min(what.find('\n'), what.size()),
+                     fmt::format("; the checkpoint {} says {}: give that anew here, or go back to "
+                                 "an older one with --at",
+                                 (resume / "checkpoint").string(), fmt::join(names, ", ")));
 }
 
 void RunFlags::check() const {

@@ -62,8 +62,7 @@ struct RunFlags : parallel::SessionScope {
     const auto is_typed = [this](const char* name) { return typed.contains(name); };
     return attempt.number == 0 && (!resumed || std::ranges::any_of(names, is_typed));
   }
-  /// Adds to an error of the command which of the flags in it come from which checkpoint, and what
-  /// to do about that.
+  /// Adds to an error which of its flags come from the checkpoint, and what to do about that.
   std::string with_origin(std::string what) const;
   /// throws: Error if flags contradict each other, or ask for something this build lacks
   void check() const;

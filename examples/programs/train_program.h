@@ -27,10 +27,8 @@ int train_program(CLI::App& app, Run& run, int argc, char** argv,
           [&] { session.parse(described, static_cast<int>(pointers.size()), pointers.data()); });
       return train_run(
           session, [&](int started) { return prepare(session, started); }, finish);
-    } catch (const SharedUsageError& error) {
-      throw SharedUsageError(session.with_origin(error.what()));
     } catch (const UsageError& error) {
-      throw UsageError(session.with_origin(error.what()));
+      throw SharedUsageError(session.with_origin(error.what()));
     }
   };
   auto next = [&](const Words& words, const Attempt& attempt) {
