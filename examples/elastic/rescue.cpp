@@ -36,6 +36,12 @@ Saved newest_in(const fs::path& out, int before = std::numeric_limits<int>::max(
   return found;
 }
 
+/// Whether a value of the training was infinite or NaN, on this rank or on another one, whose report
+/// the error quotes: reports travel as text. Whoever goes on from the last update meets it again.
+bool is_divergence(const std::exception& error) {
+  return std::string_view(error.what()).find(when_not_finite) != std::string_view::npos;
+}
+
 /// Weights from which a run diverges may have grown wrong before they were saved.
 ///   newest: the newest update that is saved in `run`, 0: none is; wrong: it is where it diverged
 std::string how_to_go_back(const fs::path& run, int newest, int first, bool wrong) {

@@ -13,7 +13,6 @@
 #include "examples/programs/plan_machine.h"
 #include "nn/checkpoint/file.h"
 #include "nn/text/vocabulary.h"
-#include "parallel/codecs/codec.h"
 #include "parallel/transports/launch.h"
 
 namespace plangrad::examples {
@@ -181,7 +180,7 @@ ProgressLine::~ProgressLine() {
 
 int status_of(const std::exception& error) {
   if (dynamic_cast<const UsageError*>(&error)) return misused;
-  return parallel::is_divergence(error) ? diverged : failed;
+  return dynamic_cast<const Diverged*>(&error) ? diverged : failed;
 }
 
 int run_program(CLI::App& app, const std::function<int()>& body, bool has_ranks) {

@@ -42,6 +42,11 @@ struct SharedUsageError : UsageError {
   using UsageError::UsageError;
 };
 
+/// A value of the training is infinite or NaN, as in a run that goes on from its last update.
+struct Diverged : autograd::Error {
+  using Error::Error;
+};
+
 /// Returns what f() returns. Errors in it become errors of the command line.
 ///   Wrong: SharedUsageError if every rank finds them
 template <class Wrong = UsageError, class F>

@@ -186,11 +186,12 @@ void rescued(const ReadyRun& run, bool leads, const std::function<void()>& work)
 } catch (const std::exception& error) {
   const RunSettings& settings = run.settings;
   const ObservedRun& observed = settings.observed;
-  if (!leads && !is_abandoned(settings.out)) throw;
-  const std::string news = observed.rescue->save({settings, observed.unit, observed.units_per_step},
-                                                 run.training.learning_rate);
+  std::string news;
+  if (leads || is_abandoned(settings.out))
+    news = observed.rescue->save({settings, observed.unit, observed.units_per_step},
+                                 run.training.learning_rate);
   if (!news.empty()) tell(news);
-  if (observed.rescue->diverged()) throw Error(error.what());
+  if (observed.rescue->diverged()) throw Diverged(error.what());
   throw;
 }
 

@@ -40,12 +40,6 @@ inline bool all_finite(const Tensor& x) {
   return std::isfinite(x.backend().sums_of_squares({x})[0]);
 }
 
-/// Whether a value of the training was infinite or NaN, on this rank or on another one whose report
-/// the error quotes. Whoever goes on from the last update meets it again.
-inline bool is_divergence(const std::exception& error) {
-  return std::string_view(error.what()).find(when_not_finite) != std::string_view::npos;
-}
-
 /// throws: Error unless `finite`; `what` begins it: "step 2: the gradient of wte.weight is"
 void check_encodable(bool finite, const std::string& what);
 
