@@ -42,22 +42,27 @@ bool is_divergence(const std::exception& error) {
   return std::string_view(error.what()).find(when_not_finite) != std::string_view::npos;
 }
 
+/// The flags that continue from an update: --resume alone takes the newest that is saved.
+std::string resume_at(const fs::path& run, int update) {
+  const std::string at = newest_in(run).update == update ? "" : text(" --at ", update);
+  return text("--resume ", run.string(), at);
+}
+
 /// Weights from which a run diverges may have grown wrong before they were saved.
-///   newest: the newest update that is saved in `run`, 0: none is; wrong: it is where it diverged
-std::string how_to_go_back(const fs::path& run, int newest, int first, bool wrong) {
-  if (newest == 0 && first == 0)
+///   newest: the update in `run` that the run saved last or continued from, 0: none; wrong: it is
+///           where it diverged
+std::string how_to_go_back(const fs::path& run, int newest, bool wrong) {
+  if (newest == 0)
     return "the run diverged before its first save, so begin anew: the same command with "
            "--overwrite and a lower --learning-rate";
-  if (newest == 0) return "the run diverged, so go back to what was resumed";
   const int older = newest_in(run, newest).update;
-  const std::string back = text("the run diverged, so go back: --resume ", run.string());
+  const std::string back = "the run diverged, so go back: ";
   if (!wrong)
-    return text(back, " continues from update ", newest,
+    return text(back, resume_at(run, newest), " continues from update ", newest,
                 older > 0 ? text(", and --at ", older, " from an older one") : "");
-  if (older > 0) return text(back, " --at ", older);
+  if (older > 0) return back + resume_at(run, older);
   const fs::path here = fs::absolute(run / "").lexically_normal().parent_path();
-  if (here.filename() == "diverged")
-    return how_to_go_back(here.parent_path(), newest, first, wrong);
+  if (here.filename() == "diverged") return how_to_go_back(here.parent_path(), newest, wrong);
   return text("the run diverged, and no update before ", newest,
               " is saved, so begin anew, with --overwrite and a lower --learning-rate");
 }
@@ -215,8 +220,11 @@ std::string Rescue::save(const RescueSettings& settings, const LearningRate& rat
   if (updates.empty()) return "";
   const fs::path out = settings.scope.out;
   const int before = newest_save(out), first = remains_.front().first;
-  if (*updates.rbegin() == first)
-    return diverged_ && first > 0 ? how_to_go_back(settings.scope.resume, first, first, true) : "";
+  const fs::path& from = before > 0 ? out : settings.scope.resume;
+  const int newest = before > 0 ? before : first;  // in `from`
+  const std::string go_on = diverged_ ? how_to_go_back(from, newest, *updates.rbegin() <= newest)
+                                      : "continue with " + resume_at(from, newest);
+  if (*updates.rbegin() == first) return diverged_ && first > 0 ? go_on : "";
   const fs::path to = diverged_ ? out / "diverged" : out;
   for (const fs::path& folder : {out, to}) {
     const bool is_given_up = settings.scope.overwrite && folder == to;
@@ -225,8 +233,6 @@ std::string Rescue::save(const RescueSettings& settings, const LearningRate& rat
       return text("the last updates are lost, as ", folder.string(),
                   " holds another run, which stays; save earlier with --save-every");
   }
-  const std::string go_on = diverged_ ? how_to_go_back(out, newest_in(out).update, first, false)
-                                      : "continue with --resume " + out.string();
   std::string problem;
   for (auto update = updates.rbegin(); update != updates.rend() && *update > before; ++update) try {
       problem = problem_at(*update);
@@ -236,14 +242,14 @@ std::string Rescue::save(const RescueSettings& settings, const LearningRate& rat
       return text("update ", *update, " is saved", diverged_ ? " aside, in " + to.string() : "",
                   ", as all its weights are still here",
                   codecs.empty() ? "" : text(", but not what ", codecs, " left out of messages"),
-                  "; ", go_on);
+                  "; ", diverged_ ? go_on : "continue with --resume " + out.string());
     } catch (const std::exception& error) {
       problem = error.what();
     }
   if (problem.empty()) return text("update ", before, ", the last one, was saved before; ", go_on);
   return text("the last updates are lost, as ", problem, "; ",
-              before > 0 ? text("the newest save is of update ", before, "; ", go_on)
-                         : "nothing was saved before");
+              newest > 0 ? text("the newest save is of update ", newest, "; ") : "",
+              newest > 0 || diverged_ ? go_on : "nothing was saved before");
 }
 
 int Rescue::newest_save(const fs::path& out) const {

@@ -344,8 +344,10 @@ bool train_on_processes(const RunFlags& flags, const Prepare& prepare, const Fin
     if (!complete) record_stop(stopped == all.end() ? 0 : std::stoi(*stopped));
     if (complete && leads) finished(run, finish);
   };
-  world->run(body, [](const std::string& report, const std::exception& error) {
+  world->run(body, [&](const std::string& report, const std::exception& error) {
     tell_lines("", report);
+    std::error_code none;  // rank 0 has saved: no other rank may find its lock abandoned
+    if (run.settings.lock) fs::remove(run.settings.out / "plangrad.lock", none);
     return status_of(error);
   });
   return complete;

@@ -303,9 +303,16 @@ TEST_CASE("a run that diverges leaves its good checkpoints, and goes back to one
         run(resume + Words{"--at", "2", "--steps", "9", "--learning-rate", "1e20", "--clip", "0"});
     CHECK(older.status == 3);
     CHECK_THAT(older.errors,
-               Contains("update 3 is saved aside") && Contains("note: the first save"));
+               Contains("update 3 is saved aside") && Contains("note: the first save") &&
+                   Contains("go back: --resume " + out + " --at 2 continues from update 2\n"));
     CHECK(step_of(out) == 4);
   }
+  // One that fails with nothing saved since names the older update, too.
+  const Words lost{"--at", "2", "--stages", "2", "--steps", "9", "--lose", "1@4"};
+  for (const std::string& to : {out, runs.path("moved")})
+    check_ended(run(resume + lost + Words{"--out", to}), 1,
+                "holds stage 1; the newest save is of update 2; continue with --resume " + out +
+                    " --at 2\n");
   CHECK_THAT(run(runs.words("new", {"--at", "2"})).errors, Contains("--at says from which update"));
   CHECK(output_of({"checkpoint", "list", out}).starts_with("update 4: manifest.json, "));
   CHECK_THAT(output_of({"checkpoint", "list", out}), Contains("update 2: manifest-2.json, "));
@@ -375,9 +382,9 @@ TEST_CASE("an error about a flag that a checkpoint saved names the checkpoint, a
   for (const auto& [flag, bad, other] : flags) {
     change(flag, bad);
     const Finished refused = run(resume);
-    CHECK_THAT(refused.errors,
-               Contains(flag) && Contains(" from the checkpoint " + out + "/checkpoint: give "));
     CHECK(refused.status == 2);
+    CHECK_THAT(refused.errors, Contains("; the checkpoint " + out + "/checkpoint says --") &&
+                                   Contains(flag) && Contains(": give that anew here"));
     runs.succeed(resume + Words{"--overwrite", flag} + other);
   }
   change("--of-another-version", 1);

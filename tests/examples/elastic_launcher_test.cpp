@@ -110,7 +110,8 @@ TEST_CASE("a run of processes that diverges is not started again") {
                      "1e20",        "--clip",     "0",
                      "--transport", "mpi",        "--stages",
                      "2",           "--schedule", "1f1b"};
-  CHECK(elastic(runs, stages).status == 3);
+  check_ended(elastic(runs, stages), 3,
+              "go back: --resume " + runs.path("run") + " continues from update 4\n");
   CHECK(saved(runs, "run") == 4);
 }
 
