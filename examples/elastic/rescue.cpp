@@ -44,8 +44,8 @@ bool is_divergence(const std::exception& error) {
 
 /// The flags that continue from an update: --resume alone takes the newest that is saved.
 std::string resume_at(const fs::path& run, int update) {
-  const std::string at = newest_in(run).update == update ? "" : text(" --at ", update);
-  return text("--resume ", run.string(), at);
+  const bool is_newest = newest_in(run).update == update;
+  return text("--resume ", run.string(), is_newest ? "" : text(" --at ", update));
 }
 
 /// Weights from which a run diverges may have grown wrong before they were saved.

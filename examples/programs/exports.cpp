@@ -73,8 +73,7 @@ std::optional<std::map<std::string, std::string>> checksums_in(const std::string
 ///   all: files that are not there differ, too
 std::string difference(const fs::path& folder, const std::string& list, bool all) {
   const std::string name = (folder / export_list).string();
-  if (list == unfinished_list)
-    return all ? name + " says that the export is not complete: export the model again" : "";
+  if (list == unfinished_list) return all ? name + " is of a broken export: export again" : "";
   const auto checksums = checksums_in(list);
   if (!checksums) return name + " is damaged";
   for (const auto& [file, checksum] : *checksums) {
