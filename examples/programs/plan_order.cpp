@@ -116,8 +116,8 @@ OrderTask OrderFlags::task(const PlanRequest& request, bool split) const {
   task.tied = request.model.is_tied(task.stages());
   PG_CHECK(task.tied || !layout.tied, "--tied: the first and last stage of ", request.model.model,
            " share no tensor; leave it out");
-  const ModelCosts known = request.model.costs(task.empty(), layout, costs.machine.get());
-  task.costs = with_model(costs, known, task.empty());
+  const ModelCosts known = request.model.costs(task.without_cells(), layout, costs.machine.get());
+  task.costs = with_model(costs, known, task.without_cells());
   if (!kept.empty()) return task;
   task.kept.clear();
   for (int stage = 0; stage < task.stages(); ++stage)

@@ -13,7 +13,7 @@ double OrderTask::most_of(int rank) const {
   return most.empty() ? PartialOrder::never : value_at(rank, most);
 }
 
-Plan OrderTask::empty() const {
+Plan OrderTask::without_cells() const {
   Plan plan;
   plan.stages = stages();
   plan.per_step = microbatches;
@@ -32,7 +32,7 @@ void check(const OrderTask& task) {
            " forwards");
   PG_CHECK(task.ranks() <= task.stages(), task.stages(), " stages on ", task.ranks(),
            " ranks: every rank needs a stage");
-  check(task.costs, task.empty());
+  check(task.costs, task.without_cells());
   PG_CHECK(task.kept.size() == 1 || std::ssize(task.kept) == task.stages(), task.kept.size(),
            " values of what stages keep for ", task.stages(), " stages: give one, or one for each");
   PG_CHECK(task.most.size() <= 1 || std::ssize(task.most) == task.ranks(), task.most.size(),
@@ -51,7 +51,7 @@ void check(const OrderTask& task) {
 }
 
 std::vector<Stream> streams_of(const OrderTask& task) {
-  const Plan plan = task.empty();
+  const Plan plan = task.without_cells();
   const int stages = task.stages();
   std::vector<Stream> all;
   // A cell's input comes from stage `from`, or is on its rank.
@@ -123,7 +123,7 @@ void PartialOrder::add(int stream) {
 }
 
 Plan PartialOrder::rows() const {
-  Plan plan = task_->empty();
+  Plan plan = task_->without_cells();
   std::vector<int> next(done_.size(), 0);
   for (const int stream : sequence_) {
     const Stream& cell = (*streams_)[stream];

@@ -24,8 +24,8 @@ struct OrderTask {
 
   int stages() const { return static_cast<int>(place.size()); }
   int ranks() const;
-  /// The plan without cells.
-  Plan empty() const;
+  /// The plan, which has no cells yet.
+  Plan without_cells() const;
   double kept_of(int stage) const { return value_at(stage, kept); }
   double most_of(int rank) const;
 };

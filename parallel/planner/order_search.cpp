@@ -25,7 +25,7 @@ struct OrderGraph {
 
 /// Seconds from all gradients of the first and the last stage to the sum of what they share.
 double shared_sum_seconds(const OrderTask& task) {
-  Plan plan = task.empty();
+  Plan plan = task.without_cells();
   const auto [low, high] = std::minmax(task.place.front(), task.place.back());
   if (plan.tied.empty() || low == high) return 0;
   plan.groups = {{low, high}};
@@ -55,7 +55,7 @@ OrderGraph::OrderGraph(const OrderTask& task) : task(task), streams(streams_of(t
     for (int i = 2 * stages; i < all; ++i) enter(i, micro);
   }
   before.assign(all * count, 0), after = before;
-  const Plan plan = task.empty();
+  const Plan plan = task.without_cells();
   // A stage's update follows its last gradient, perhaps while another stage's is still missing.
   for (int stage = 0; stage < stages; ++stage) {
     const Instruction update{.op = Op::step, .stage = stage};
