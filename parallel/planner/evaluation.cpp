@@ -48,8 +48,16 @@ CostSettings Evaluation::settings_of(const Candidate& candidate) const {
 
 Evaluation::Stages Evaluation::stages(int count, const CostSettings& settings, int ranks) {
   Stages stages{model_costs(model_, count, settings, &known_), {}};
-  stages.seconds =
-      run_ ? stage_seconds(stages.costs, *run_, ranks) : stage_seconds(stages.costs, machine_);
+  stages.seconds = stage_seconds(stages.costs, machine_);
+  if (run_) {
+    CostSettings of_run = settings;
+    of_run.examples = run_->examples;
+    const ModelCosts costs = model_costs(model_, count, of_run, &known_);
+    const auto predicted = std::exchange(stages.seconds, stage_seconds(costs, *run_, ranks));
+    const auto of_machine = stage_seconds(costs, machine_);
+    for (int stage = 0; stage < stages.costs.training.stages(); ++stage)
+      stages.seconds[stage].scale(predicted[stage].pass() / of_machine[stage].pass());
+  }
   for (StageCosts& stage : stages.costs.stages) stage.work = {};
   return stages;
 }

@@ -40,7 +40,7 @@ static std::vector<double> arithmetic_up_to(const Training& training) {
 
 MeasuredSeconds::MeasuredSeconds(const Training& training, const Costs& costs, int examples,
                                  int shards)
-    : ends(arithmetic_up_to(training)) {
+    : examples(examples), ends(arithmetic_up_to(training)) {
   for (const auto* list : {&costs.forward, &costs.backward, &costs.input_part, &costs.weight_part})
     PG_CHECK(std::ssize(*list) == training.stages(), "costs of ", list->size(),
              " stages, and cuts of ", training.stages());
@@ -56,7 +56,7 @@ MeasuredSeconds::MeasuredSeconds(const Training& training, const Costs& costs, i
       all.input_part = std::max(all.input_part - all.forward, 0.0);
     }
     if (all.input_part == 0) all.input_part = all.weight_part = all.backward / 2;
-    stages.emplace_back().add(all, 1.0 / examples);
+    stages.push_back(all);
   }
   for (double seconds : costs.step)
     element += seconds * shards / static_cast<double>(training.whole.numel());
@@ -66,7 +66,7 @@ std::vector<StageSeconds> stage_seconds(const ModelCosts& costs, const MeasuredS
                                         int ranks) {
   const CostSettings& settings = costs.settings;
   const double slower = run.threads > 0 ? 1.0 * run.threads / std::max(1, run.cores / ranks) : 1;
-  const double examples = slower * settings.examples, element = slower * run.element;
+  const double element = slower * run.element;
   std::vector<StageSeconds> all;
   double begin = 0;
   for (const double end : arithmetic_up_to(costs.training)) {
@@ -74,7 +74,7 @@ std::vector<StageSeconds> stage_seconds(const ModelCosts& costs, const MeasuredS
     double first = 0;  // of the run's stage
     for (std::size_t stage = 0; stage < run.ends.size(); first = run.ends[stage++]) {
       const double last = run.ends[stage], shared = std::min(end, last) - std::max(begin, first);
-      seconds.add(run.stages[stage], examples * std::max(shared, 0.0) / (last - first));
+      seconds.add(run.stages[stage], slower * std::max(shared, 0.0) / (last - first));
     }
     begin = end;
     if (!settings.recompute_layers) continue;

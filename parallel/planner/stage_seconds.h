@@ -14,19 +14,23 @@ struct StageSeconds {
   double forward = 0, backward = 0, input_part = 0, weight_part = 0;
   double update = 0;  ///< of one rank that has the whole state
 
+  /// Of a microbatch, forward and back.
+  double pass() const { return forward + backward; }
   /// Adds what a microbatch takes, `times` over.
   void add(const StageSeconds& other, double times) {
     for (auto part : {&StageSeconds::forward, &StageSeconds::backward, &StageSeconds::input_part,
                       &StageSeconds::weight_part})
       this->*part += times * other.*part;
   }
+  /// Makes a microbatch take `times` as long.
+  void scale(double times) { add(*this, times - 1); }
 };
 
 /// Seconds of each stage; the tied stage, which is the last one, only has an update. The host's
 /// seconds are added to each forward and backward, half of them to each part of a backward.
 std::vector<StageSeconds> stage_seconds(const ModelCosts& costs, const Machine& machine);
 
-/// What a run's computations took: an example in each of its stages, and an update of one element
+/// What a run's computations took: a microbatch in each of its stages, and an update of one element
 /// of the weights. A stage's seconds are divided by arithmetic, over its layers and within them.
 struct MeasuredSeconds {
   /// training: how the run cut the model, and whether its backwards computed layers again, whose
@@ -38,14 +42,15 @@ struct MeasuredSeconds {
   ///   the forward in it
   MeasuredSeconds(const Training& training, const Costs& costs, int examples, int shards = 1);
 
-  std::vector<StageSeconds> stages;  ///< of one example
+  int examples;                      ///< of a microbatch
+  std::vector<StageSeconds> stages;  ///< of a microbatch
   std::vector<double> ends;          ///< of these: the arithmetic of the layers up to there
   double element = 0;                ///< of an update
   int cores = 0, threads = 0;  ///< that all ranks shared, and of each rank; 0: not on shared cores
 };
 
-/// Seconds of each stage as a run has them. A second forward, of a stage that recomputes its
-/// layers, takes what the first one took.
+/// Seconds of each stage as a run has them, whose microbatches `costs` have. A second forward, of a
+/// stage that recomputes its layers, takes what the first one took.
 ///   ranks: that share the run's cores: kernels take longer by as much as a rank has fewer threads
 std::vector<StageSeconds> stage_seconds(const ModelCosts& costs, const MeasuredSeconds& run,
                                         int ranks = 1);

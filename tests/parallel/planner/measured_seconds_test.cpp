@@ -1,5 +1,5 @@
 // Seconds that a run measured, divided among layers and added up to other stages. Chapter 16.
-#include "parallel/planner/stage_seconds.h"
+#include "parallel/planner/evaluation.h"
 #include "tests/catch.h"
 
 using namespace plangrad::parallel;
@@ -39,7 +39,23 @@ TEST_CASE("measured seconds: the run's own stages take what they took", "[planne
   CHECK_THAT(same[1].input_part, WithinRel(4.5));
   CHECK_THAT(same[0].update + same[1].update + same[2].update,
              WithinRel(0.3 * (1 + 64.0 * 32 / whole_parameters(gpt(config)).numel()), 0.2));
-  CHECK(seconds(run, 2, {.examples = 6, .cuts = {2}})[1].forward == 3 * same[1].forward);
+}
+
+// Products of fewer rows have less of the machine's rate: x / (x + tile) of it.
+TEST_CASE("measured seconds: other microbatches take what the machine's rates say", "[planner]") {
+  const MeasuredSeconds run = measured(costs_of({1, 4}, {3, 9}));
+  const auto seconds_of = [&](int examples, const std::string& tile) {
+    const Machine machine = parse_machine(
+        "machine small\ndevice memory 1e9 bandwidth 1e15 peak.f32 "
+        "1e9\nfitted tile " +
+        tile + "\n");
+    Candidate one{"data", with_defaults(find_schedule("data"), {}), examples};
+    return Evaluation(small_gpt(), machine, {}, run).simulated(one).seconds - 0.3;
+  };
+  CHECK_THAT(seconds_of(2, "64"), WithinRel(17.0));
+  CHECK_THAT(seconds_of(6, "0"), WithinRel(3 * 17.0, 1e-6));
+  CHECK_THAT(seconds_of(1, "0"), WithinRel(17.0 / 2, 1e-6));
+  CHECK_THAT(seconds_of(1, "64"), WithinRel(17.0 / 2 * (16 + 64) / (32 + 64) * 2, 0.1));
 }
 
 TEST_CASE("measured seconds: other stages take the sum of their layers", "[planner]") {
