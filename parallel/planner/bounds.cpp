@@ -14,17 +14,44 @@ static Layout without_replicas(Layout layout) {
   return layout;
 }
 
+Evaluation::RankWork Evaluation::rank_work(const Candidate& candidate, int rank) {
+  const std::vector<StageSeconds>& seconds = stages(candidate).seconds;
+  const Sums& sums = this->sums(candidate);
+  const Layout& layout = candidate.layout;
+  const int last = layout.stages - 1, passes = layout.microbatches / layout.copies();
+  const bool splits = traits(candidate).splits;
+  RankWork own{.first = last};
+  for (int stage : layout.stages_of(rank)) {
+    const StageSeconds& each = seconds[stage];
+    const double update = each.update / shards(layout);
+    own.work += passes * (each.forward + (splits ? each.input_part : each.backward));
+    own.parts += splits ? passes * each.weight_part : 0;
+    // Where a backward follows its forward at once, nothing is computed again.
+    if (layout.recompute && layout.stages > 1 && stage < last)
+      own.work += std::max(0, passes - 1) * each.forward;
+    own.updates += update;
+    own.reduce += sums.reduce[stage];
+    own.gather += sums.gather[stage];
+    own.forward += each.forward;
+    own.least_gather = std::min(own.least_gather, sums.gather[stage]);
+    own.least_reduce = std::min(own.least_reduce, sums.reduce[stage]);
+    own.least_finish = std::min(own.least_finish, sums.reduce[stage] + update);
+    own.first = std::min(own.first, stage);
+  }
+  return own;
+}
+
 double Evaluation::bound(const Candidate& candidate, std::vector<double> messages) {
   messages.resize(candidate.layout.stages, 0);
   const std::vector<StageSeconds>& seconds = stages(candidate).seconds;
   const Sums& sums = this->sums(candidate);
   const Layout& layout = candidate.layout;
   const int last = layout.stages - 1, passes = layout.microbatches / layout.copies();
-  const auto update = [&](int stage) { return seconds[stage].update / shards(layout); };
-  const auto finish = [&](int stage) { return sums.reduce[stage] + update(stage); };
-  const auto renew = [&](int stage) { return finish(stage) + sums.gather[stage]; };
-  const auto [overlaps, splits, keeps_one, drifts] = traits(candidate);
-  const bool is_tied = last + 1 < std::ssize(sums.reduce);
+  const auto renew = [&](int stage) {
+    return sums.reduce[stage] + seconds[stage].update / shards(layout) + sums.gather[stage];
+  };
+  const auto [overlaps, splits, keeps_one, drifts, by_stage] = traits(candidate);
+  const bool is_tied = last + 1 < std::ssize(sums.reduce), waits = keeps_one && !drifts;
   std::vector<double> before(layout.stages + 1, 0), after(layout.stages + 1, 0);
   for (int stage = 0; stage <= last; ++stage) {
     const StageSeconds& each = seconds[stage];
@@ -33,50 +60,34 @@ double Evaluation::bound(const Candidate& candidate, std::vector<double> message
   }
   double most = 0;
   for (int rank = 0; rank < candidate.depth(); ++rank) {
-    double work = 0, parts = 0;  // parts: W, which may come when all else is done
-    double updates = 0, reduce = 0, gather = 0, forward = 0;
-    double shortest = endless, least = endless, first_gather = endless;
-    int first = last;
-    for (int stage : layout.stages_of(rank)) {
-      const StageSeconds& each = seconds[stage];
-      work += passes * (each.forward + (splits ? each.input_part : each.backward));
-      parts += splits ? passes * each.weight_part : 0;
-      // Where a backward follows its forward at once, nothing is computed again.
-      if (layout.recompute && layout.stages > 1 && stage < last)
-        work += std::max(0, passes - 1) * each.forward;
-      updates += update(stage);
-      reduce += sums.reduce[stage];
-      gather += sums.gather[stage];
-      first_gather = std::min(first_gather, sums.gather[stage]);
-      shortest = std::min(shortest, finish(stage));
-      least = std::min(least, sums.reduce[stage]);
-      forward += each.forward;
-      first = std::min(first, stage);
-    }
+    const RankWork own = rank_work(candidate, rank);
     if (overlaps) {
       // A gather follows its step, which comes right before what reads its weights; the first reads
       // one stage. If it is the next backward, a forward at most hides the sum; if it is the next
       // forward, nothing does.
-      double exposed = first_gather;
-      if (drifts) exposed += std::max(0.0, reduce - 2 * forward);
-      if (keeps_one && !drifts && layout.stages == candidate.depth()) exposed += reduce;
-      most = std::max({most, work + parts + updates + exposed, reduce + gather});
+      double exposed = own.least_gather;
+      if (drifts) exposed += std::max(0.0, own.reduce - 2 * own.forward);
+      if (waits && layout.stages == candidate.depth()) exposed += own.reduce;
+      most =
+          std::max({most, own.work + own.parts + own.updates + exposed, own.reduce + own.gather});
     } else {
       // A group's sums and gathers follow each other. At level 3 each use has a gather, which
       // nothing hides if the use before it has the same weights; otherwise weights are whole again
       // when the update is over.
-      double tail = std::max({updates, shortest, layout.zero == 3 ? 0 : least + gather});
-      double gathers = gather;
+      double tail = std::max(
+          {own.updates, own.least_finish, layout.zero == 3 ? 0 : own.least_reduce + own.gather});
+      double gathers = own.gather;
       if (layout.zero == 3) {
         gathers *= 2 * passes;
         tail += passes * (sums.gather[0] + sums.gather[last]);
       }
-      most = std::max({most, before[first] + work + parts + tail, reduce + gathers});
+      most =
+          std::max({most, before[own.first] + own.work + own.parts + tail, own.reduce + gathers});
     }
     // The last backward of stage 0 comes before its sum, before that of a tied table, and before
     // the first forward on the next version, if that has to wait.
-    if (first > 0 && (!overlaps || (keeps_one && !drifts)))
-      most = std::max(most, before[first] + work + after[first] +
+    if (own.first > 0 && (!overlaps || waits))
+      most = std::max(most, before[own.first] + own.work + after[own.first] +
                                 std::max(renew(0), is_tied && !overlaps ? renew(last + 1) : 0));
   }
   // In place, the last stage's backwards wait for the tied sum of the update before, and that for
@@ -277,15 +288,21 @@ const Evaluation::Traits& Evaluation::traits(const Candidate& candidate) {
   Layout small = without_replicas(candidate.layout);
   small.stages = 4 * small.chunks / small.copies();
   small.microbatches = 8;
+  std::vector<int> order;  // of the stages of one update's backwards
   const auto seconds = [&](int steps) {
     small.steps = steps;
     const Plan plan = make_plan(candidate.schedule, small);
-    for (const Instruction& x : plan.rows[0]) traits.splits |= x.what == Value::input_part;
+    for (const Instruction& x : plan.rows[0]) {
+      traits.splits |= x.what == Value::input_part;
+      if (x.op == Op::backward && steps == 1 && (order.empty() || order.back() != x.stage))
+        order.push_back(x.stage);
+    }
     traits.keeps_one = plan.kept(0) == 1;
     return simulate_unverified(plan, Costs()).makespan();
   };
   traits.drifts = find_schedule(candidate.schedule).drifts;
   traits.overlaps = seconds(3) - seconds(2) < (1 - 1e-9) * seconds(1);
+  traits.by_stage = order.size() > 1 && order.size() == small.stages_of(0).size();
   return traits;
 }
 

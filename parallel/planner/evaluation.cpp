@@ -159,12 +159,19 @@ Evaluation::UnderWay Evaluation::start(const Candidate& candidate, bool whole) {
   Layout one = candidate.layout;
   one.recompute = one.recompute && one.stages > 1;
   one.tied = stages(candidate).costs.training.shared.parameters.size() > 0;
-  const auto costs = std::make_shared<const Costs>(this->costs(candidate, whole));
   const RanksByStage members = sums(candidate).members;
-  UnderWay under_way{candidate, costs, whole};
+  const Costs all = this->costs(candidate, whole);
+  UnderWay under_way{candidate, whole};
   for (const Length& length : lengths(candidate, whole)) {
     one.microbatches = length.microbatches;
     one.steps = length.steps;
+    auto costs = std::make_shared<Costs>(all);
+    // A shorter plan hides the same part of a sum that shrinks as the plan's work does.
+    if (traits(candidate).by_stage && one.zero < 3)
+      for (auto* list : {&costs->sum_bytes, &costs->weight_bytes})
+        for (std::int64_t& bytes : *list)
+          bytes =
+              std::max<std::int64_t>(1, bytes * one.microbatches / candidate.layout.microbatches);
     const auto make = [=] {
       Plan plan =
           whole ? make_plan(candidate.schedule, one) : replica_plan(candidate, one, members);
@@ -181,7 +188,7 @@ Evaluation::UnderWay Evaluation::start(const Candidate& candidate, bool whole) {
       if (is_new) forwards_ += std::int64_t{one.stages} * one.microbatches * one.steps;
     }
     under_way.runs.push_back(std::async(std::launch::async, [=] {
-      return Run{length, simulation.get(), simulation.get()->times(*costs)};
+      return Run{length, costs, simulation.get(), simulation.get()->times(*costs)};
     }));
   }
   return under_way;
@@ -197,18 +204,21 @@ void Evaluation::add_peaks(Plan plan, const Timeline& timeline, double factor,
   if (under_way.whole || candidate.layout.width == 1) members = {};  // the plan shows all
   plan.codec = candidate.layout.codec;
   const Sizes sizes = sizes_of(stages(candidate).costs, plan, sums.how, members);
-  const std::vector<Peak> found = peaks(plan, timeline, sizes);
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    auto bytes = all[rank].level.bytes;
+  // Where activations are the most, their bytes grow, if any do.
+  const auto found = peaks(plan, timeline, sizes, {std::nullopt, Memory::activations});
+  const int ranks = candidate.depth();  // without partners
+  all.resize(2 * ranks);
+  for (int i = 0; i < 2 * ranks; ++i) {
+    const Peak& now = found[i / ranks * plan.ranks() + i % ranks];
+    const auto before = std::exchange(all[i], now).level.bytes;
     for (int kind = 0; kind < memory_kinds; ++kind)
-      bytes[kind] += factor * found[rank].level.bytes[kind];
-    all[rank] = found[rank];
-    all[rank].level.bytes = bytes;
+      if (i < ranks || kind == static_cast<int>(Memory::activations))
+        all[i].level.bytes[kind] = before[kind] + factor * now.level.bytes[kind];
   }
 }
 
 Found Evaluation::finish(UnderWay under_way, double most, bool with_parts) {
-  const auto& [candidate, costs, whole, results] = under_way;
+  const auto& [candidate, whole, results] = under_way;
   Found found{.candidate = candidate, .reduction = sums(candidate).how};
   std::vector<Run> runs;
   for (std::future<Run>& result : under_way.runs) runs.push_back(result.get());
@@ -218,8 +228,8 @@ Found Evaluation::finish(UnderWay under_way, double most, bool with_parts) {
   if (traits(candidate).overlaps && !whole)
     found.seconds = std::max(found.seconds, bound_with_messages(candidate));
   if (found.seconds > most) return found;
-  std::vector<Peak> peaks(candidate.depth());
-  for (const auto& [length, simulation, times] : runs) {
+  std::vector<Peak> peaks;
+  for (const auto& [length, costs, simulation, times] : runs) {
     if (length.memory == 0 && !with_parts) continue;
     const Plan& plan = simulation->plan();
     const Timeline timeline = simulation->timeline(times, *costs);

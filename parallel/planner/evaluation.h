@@ -54,6 +54,7 @@ class Evaluation {
   };
   struct Run {
     Length length;
+    std::shared_ptr<const Costs> costs;
     std::shared_ptr<const Simulation> simulation;
     EventTimes times;
   };
@@ -89,7 +90,6 @@ class Evaluation {
   /// A candidate whose simulations have started.
   struct UnderWay {
     Candidate candidate;
-    std::shared_ptr<const Costs> costs;
     bool whole;
     std::vector<std::future<Run>> runs = {};
   };
@@ -130,10 +130,21 @@ class Evaluation {
     bool splits = false;     ///< backwards have two parts
     bool keeps_one = false;  ///< version of the weights
     bool drifts = false;     ///< backwards read newer ones than their forwards
+    bool by_stage = false;   ///< all backwards of a stage come before those of the rank's others
     /// Whether an update's first forward waits for the update before it.
     bool flushes() const { return !overlaps || (keeps_one && !drifts); }
   };
   const Traits& traits(const Candidate& candidate);
+  /// Seconds that a rank needs in an update.
+  struct RankWork {
+    double work = 0, parts = 0;  ///< parts: W, which may come when all else is done
+    double updates = 0, reduce = 0, gather = 0;
+    double forward = 0;                                     ///< of a microbatch
+    double least_gather = endless, least_reduce = endless;  ///< of a stage
+    double least_finish = endless;                          ///< of a stage: its sum and its update
+    int first = 0;                                          ///< of its stages
+  };
+  RankWork rank_work(const Candidate& candidate, int rank);
   /// Microbatches between their forward and their backward, as the order of rows has them.
   struct InFlight {
     void add(const Row& row, int stage, int per_update, bool flushes);

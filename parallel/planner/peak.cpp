@@ -157,22 +157,30 @@ static const Record* cell_at(const Timeline& timeline, int rank, double seconds)
   return found;
 }
 
-std::vector<Peak> peaks(const Plan& plan, const Timeline& timeline, const Sizes& sizes) {
+std::vector<Peak> peaks(const Plan& plan, const Timeline& timeline, const Sizes& sizes,
+                        const std::vector<std::optional<Memory>>& kinds) {
   const std::vector<Holding> held = all_held(plan, timeline);
   const std::vector<double> weights = last_weights(plan, held, sizes);
+  const auto all_levels = memory_levels(plan, held, sizes);
   std::vector<Peak> all;
-  for (const std::vector<MemoryLevel>& levels : memory_levels(plan, held, sizes)) {
-    const int rank = static_cast<int>(all.size());
-    Peak& peak = all.emplace_back();
-    peak.rank = rank;
-    peak.level = *std::ranges::max_element(levels, {}, &MemoryLevel::total);
-    if (const Record* record = cell_at(timeline, rank, peak.level.seconds)) {
-      peak.cell = record->cell;
-      peak.during = record->instruction;
+  for (const std::optional<Memory>& kind : kinds)
+    for (int rank = 0; rank < plan.ranks(); ++rank) {
+      const std::vector<MemoryLevel>& levels = all_levels[rank];
+      Peak& peak = all.emplace_back();
+      peak.rank = rank;
+      std::pair most(-1.0, -1.0);  // of the kind, and of all
+      for (const MemoryLevel& level : levels) {
+        const double total = level.total();
+        const std::pair now(kind ? level.bytes[static_cast<int>(*kind)] : total, total);
+        if (now > most) most = now, peak.level = level;
+      }
+      if (const Record* record = cell_at(timeline, rank, peak.level.seconds)) {
+        peak.cell = record->cell;
+        peak.during = record->instruction;
+      }
+      if (plan.sharded > 0)
+        peak.saving = weights[rank] + levels.back().total() + gathered(plan, rank, sizes);
     }
-    if (plan.sharded > 0)
-      peak.saving = weights[rank] + levels.back().total() + gathered(plan, rank, sizes);
-  }
   return all;
 }
 

@@ -4,6 +4,8 @@
 // Chapters 09 and 16.
 #pragma once
 
+#include <optional>
+
 #include "parallel/collectives/collective.h"
 #include "parallel/planner/layer_costs.h"
 #include "parallel/simulation/holdings.h"
@@ -37,8 +39,11 @@ Costs one_by_one(Costs costs);
 ///   timeline: simulated, at costs of one_by_one()
 std::vector<std::vector<MemoryLevel>> memory_levels(const Plan& plan, const Timeline& timeline,
                                                     const Sizes& sizes);
-/// The peak of each rank.
-std::vector<Peak> peaks(const Plan& plan, const Timeline& timeline, const Sizes& sizes);
+/// The peak of each rank. For each of several kinds of memory: of each rank, when it has the most of
+/// that kind.
+///   kinds: nullopt: all kinds together
+std::vector<Peak> peaks(const Plan& plan, const Timeline& timeline, const Sizes& sizes,
+                        const std::vector<std::optional<Memory>>& kinds = {std::nullopt});
 /// The peak of the rank that has the most.
 const Peak& fullest(const std::vector<Peak>& peaks);
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <numeric>
 
 #include "parallel/plan/timeline.h"
 #include "parallel/simulation/costs.h"
@@ -117,7 +118,7 @@ double bytes_of(const Holding& holding, const Sizes& sizes, const Plan& plan,
 struct MemoryLevel {
   double seconds = 0;
   std::array<double, memory_kinds> bytes = {};
-  double total() const;
+  double total() const { return std::accumulate(bytes.begin(), bytes.end(), 0.0); }
 };
 /// The memory of each rank over time; each list begins at 0. Holdings are all of the plan's.
 std::vector<std::vector<MemoryLevel>> memory_levels(const Plan& plan,

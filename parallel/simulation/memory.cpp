@@ -135,8 +135,6 @@ double bytes_of(const Holding& holding, const Sizes& sizes, const Plan& plan,
   }
 }
 
-double MemoryLevel::total() const { return std::accumulate(bytes.begin(), bytes.end(), 0.0); }
-
 /// What a rank has of its stages as long as it runs.
 static MemoryLevel always(const Plan& plan, int rank, const std::set<int>& stages,
                           const Sizes& sizes, const std::vector<std::vector<int>>& holders) {

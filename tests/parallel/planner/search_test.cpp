@@ -168,16 +168,35 @@ TEST_CASE("search: bounds of random plans are not above what simulations alone s
 TEST_CASE("search: many microbatches take what two shorter plans say", "[search]") {
   const PlannedModel model = small_gpt(4);
   Evaluation evaluation(model, small_machine(), {});
-  int cases = 0;
-  for (const Candidate& each : candidates_of(evaluation, model, 3, 160, {.most_examples = 2})) {
-    if (each.layout.zero > 0 || each.layout.width > 1) continue;
+  std::map<int, int> cases;  // by width
+  for (const Candidate& each : candidates_of(evaluation, model, 4, 160, {.most_examples = 2})) {
+    const auto& [depth, width] = std::pair(each.depth(), each.layout.width);
+    if (depth > 3 || each.layout.zero > 1) continue;
     const Found quick = evaluation.simulated(each), full = evaluation.simulated_in_full(each);
-    CAPTURE(each.schedule, each.depth(), each.layout.microbatches, each.layout.recompute);
-    CHECK_THAT(quick.seconds, WithinRel(full.seconds, 0.01));
+    CAPTURE(each.schedule, depth, width, each.layout.zero, each.layout.microbatches,
+            each.layout.recompute, each.packing == Packing::stages);
+    CHECK_THAT(quick.seconds, WithinRel(full.seconds, width > 1 ? 0.1 : 0.01));
     CHECK_THAT(quick.bytes, WithinRel(full.bytes, 0.01));
-    ++cases;
+    ++cases[width];
   }
-  CHECK(cases > 40);
+  CHECK((cases[1] > 40 && cases[2] > 40));
+}
+
+// With few microbatches the sum of a stage takes longer than the work that hides it, and with many
+// less; bytes of activations grow until they are most of a peak.
+TEST_CASE("search: more work hides more of a sum, and keeps more", "[search]") {
+  Evaluation evaluation(planned_model("2bw-2.2b"), known_machine("v100-aws"),
+                        {.dtype = DType::bf16});
+  for (const auto& [depth, width, chunks, examples, recompute] :
+       {std::tuple(2, 16, 16, 1, false), std::tuple(4, 4, 4, 4, true)}) {
+    Layout layout = with_defaults(find_schedule("looped-bfs"), {.chunks = chunks});
+    layout.stages = depth * chunks, layout.width = width, layout.microbatches = 256;
+    layout.recompute = recompute;
+    const Candidate plan{"looped-bfs", layout, examples, Packing::pipelines};
+    const Found quick = evaluation.simulated(plan), full = evaluation.simulated_in_full(plan);
+    CHECK_THAT(quick.seconds, WithinRel(full.seconds, 0.05));
+    CHECK_THAT(quick.bytes, WithinRel(full.bytes, 0.03));
+  }
 }
 
 TEST_CASE("search: sums and gathers take as long as their messages", "[search]") {
