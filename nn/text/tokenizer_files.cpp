@@ -143,6 +143,7 @@ Beside read_beside(const fs::path& folder) {
   Beside beside;
   const auto add = [](const json& id, json token, std::vector<AddedToken>& added) {
     token["id"] = id;
+    token["normalized"] = token.value("normalized", !token.value("special", false));
     added.push_back(added_token(token));
   };
   const auto read_in = [&](const char* name, auto take) {
@@ -184,7 +185,6 @@ std::vector<AddedToken> all_added(const Beside& beside, const json& tokenizer) {
   std::vector<AddedToken> added = beside.first;
   for (const json& token : tokenizer.value("added_tokens", json::array()))
     added.push_back(added_token(token));
-  added.insert(added.end(), beside.last.begin(), beside.last.end());
 
   ordered_json roles;
   for (const char* role : {"bos_token", "eos_token", "unk_token"})
@@ -192,18 +192,25 @@ std::vector<AddedToken> all_added(const Beside& beside, const json& tokenizer) {
   const json padding = beside.is_gpt2 ? json() : tokenizer.value("padding", json());
   roles["sep_token"] = nullptr;
   roles["pad_token"] = padding.is_object() ? padding.at("pad_token") : json();
-  roles["cls_token"] = roles["mask_token"] = nullptr;
+  for (const char* role : {"cls_token", "mask_token"}) roles[role] = nullptr;
   roles.update(beside.roles);
+  std::vector<AddedToken> with_role;
   const auto add = [&](const json& token) {
     json all = token.is_object() ? token : json{{"content", token}};
     all["id"] = next_id;
-    if (all.contains("content") && all["content"].is_string()) added.push_back(added_token(all));
+    if (all.contains("content") && all["content"].is_string())
+      with_role.push_back(added_token(all));
   };
   for (const auto& [role, token] : roles.items())
     if (role.ends_with("_token")) add(token);
   const ordered_json extra = roles.value("extra_special_tokens", ordered_json());
   const ordered_json more = roles.value("additional_special_tokens", ordered_json());
   for (const auto& [place, token] : (extra.empty() ? more : extra).items()) add(token);
+  for (AddedToken token : beside.last) {
+    token.normalized = !std::ranges::count(with_role, token.content, &AddedToken::content);
+    added.push_back(token);
+  }
+  added.insert(added.end(), with_role.begin(), with_role.end());
   return added;
 }
 

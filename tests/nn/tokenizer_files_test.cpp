@@ -134,6 +134,21 @@ TEST_CASE("a folder adds tokens beside its vocabulary's files") {
   }
 }
 
+// As in transformers 4.57 and 5.24, whose plain tokens are normalized unless a file says otherwise.
+TEST_CASE("tokens with a role are found before plain ones") {
+  for (const bool decoder : {false, true}) {
+    const TokenizerFolder folder;
+    write_byte_pairs(small_pairs(true), folder.path);
+    json config{{"tokenizer_class", "GPT2Tokenizer"}, {"mask_token", "bcd"}};
+    if (decoder)
+      config["added_tokens_decoder"]["259"]["content"] = "abc";
+    else
+      write_file(folder.path / "added_tokens.json", R"({"abc": 259, "bcd": 260})");
+    write_file(folder.path / "tokenizer_config.json", config.dump());
+    CHECK(read_tokenizer(folder.path)->encode("abcd abc") == Tokens{64, 260, 220, 259});
+  }
+}
+
 // As Hugging Face's tokenizers do, of three generations (4.28, 4.44 and 5.24).
 TEST_CASE("tokens with a role that a tokenizer lacks are appended to it") {
   const auto ids = [](const json& config, const json& map, bool has_model) {
@@ -177,6 +192,7 @@ TEST_CASE("tokens with a role get ids in the order of roles, and take in white s
   check(R"("extra_special_tokens": ["[X]"], "mask_token": "[Y]")", none, y_x);
   check(R"("z_token": "[Y]", "a_token": "[X]")", none, y_x);
   check(R"("mask_token": "[Y]")", padding, {64, 220, 258, 259, 220, 257});
+  check(R"("mask_token": "[X]", "cls_token": "[Y]")", none, y_x);
   check(R"("pad_token": "[Y]")", padding, {64, 220, 58, 55, 60, 258, 220, 257});
   check(R"("pad_token": )" + left + R"("[X]"})", none, {64, 258, 58, 56, 60, 220, 257});
   check(R"("pad_token": )" + left + R"("the"})", none, {64, 220, 58, 55, 60, 58, 56, 60, 257});
