@@ -85,7 +85,9 @@ class Traffic {
     double time;
     std::int64_t number;
     std::pair<int, int> ranks;  ///< from, to
-    friend auto operator<=>(const Arrival&, const Arrival&) = default;
+    friend bool operator<(const Arrival& a, const Arrival& b) {
+      return std::tie(a.time, a.number, a.ranks) < std::tie(b.time, b.number, b.ranks);
+    }
   };
 
   /// throws: Error as check() does
