@@ -155,16 +155,16 @@ double Evaluation::carrying(const Candidate& candidate, const Costs& costs, cons
   const Layout& layout = candidate.layout;
   const Traits& traits = this->traits(candidate);
   const std::vector<StageSeconds>& seconds = stages(candidate).seconds;
-  if (layout.copies() > 1) return 0;
   std::map<std::pair<int, bool>, double> sums, messages;  // by host, and whether out: bytes
   const auto load = [&](auto& bytes_of, int from, int to, std::int64_t bytes, double times) {
     if (links.host(from) == links.host(to)) return;
     bytes_of[{links.host(from), true}] += times * static_cast<double>(bytes);
     bytes_of[{links.host(to), false}] += times * static_cast<double>(bytes);
   };
-  std::map<int, double> least_work;  // of an update on a rank of the host
+  std::map<int, double> least_work;          // of an update on a rank of the host
+  const bool is_one = layout.copies() == 1;  // of two copies sums alone are counted
   const bool comes_between =
-      traits.flushes() && layout.stages == candidate.depth() && layout.zero < 2;
+      traits.flushes() && layout.stages == candidate.depth() && layout.zero < 2 && is_one;
   for (int stage = 0; stage < layout.stages; ++stage) {
     const int from = layout.rank_of(stage), to = layout.rank_of(stage + 1);
     const StageSeconds& each = seconds[stage];
@@ -172,7 +172,7 @@ double Evaluation::carrying(const Candidate& candidate, const Costs& costs, cons
         layout.microbatches * (each.forward + (traits.splits ? each.input_part : each.backward));
     double& least = least_work.try_emplace(links.host(from), endless).first->second;
     least = comes_between ? std::min(least, work) : 0;
-    if (stage + 1 == layout.stages) break;
+    if (stage + 1 == layout.stages || !is_one) continue;
     load(messages, from, to, costs.activation_bytes[stage], layout.microbatches);
     load(messages, to, from, costs.activation_gradient_bytes[stage], layout.microbatches);
   }
