@@ -37,8 +37,7 @@ Total total(const std::vector<Layer>& layers, const Choice& choice) {
   return sum;
 }
 
-/// An error in steps, rounded up, so that it is never less than the true error; more than `steps`
-/// if it is not allowed.
+/// An error in steps, rounded up, never less than the true one; above `steps` if it is not allowed.
 int in_steps(double error, double allowed, int steps) {
   if (error > allowed) return steps + 1;
   return error == 0 ? 0 : static_cast<int>(std::ceil(error / allowed * steps));

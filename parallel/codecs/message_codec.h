@@ -26,8 +26,7 @@ class BufferCodec : public PieceCodec {
               const Tensor& bytes) override;
   void decode(const Tensor& bytes, Range range, const Tensor& values) const override;
 
-  /// Measures 1, 2, ..., 8 bits for each encoded layer of `values`, the whole flat gradient.
-  /// Changes nothing.
+  /// Measures 1 to 8 bits for each encoded layer of `values`, the flat gradient; changes nothing.
   BitOptions bit_options(const Tensor& values) const;
   /// Sets the bits of the named layers from now on. All layers begin with CodecSpec::bits.
   void set_bits(const Bits& bits);

@@ -55,8 +55,7 @@ class Threshold : public SparseCodec {
   void restore(const CodecMemory& state) override;
 
  private:
-  // Three numbers: the threshold, for how many uses it still serves, and the element with which the
-  // next message begins.
+  // Three numbers: the threshold, the uses that it still serves, the next message's first element.
   CodecMemory memory_;
 };
 

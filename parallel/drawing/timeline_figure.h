@@ -37,8 +37,7 @@ struct TimelineGrid {
 
 // ---- what stands between and above the cells (timeline_cells.cpp) ----
 
-/// Lines from where a message is sent to where it is received, behind the cells; none if there are
-/// too many to follow.
+/// Lines from where messages are sent to where they arrive, behind the cells; none if too many.
 std::string message_lines(const Timeline& timeline, const FigureLayout& layout,
                           const TimelineGrid& grid);
 /// Marks a computation of the critical path, by a line at its bottom, or a message, by its outline.

@@ -48,8 +48,7 @@ class Engine {
   /// `training` and `transport` must outlive the engine.
   Engine(const Training& training, Transport& transport, DevicePtr device, Settings settings);
 
-  /// Makes the stages of this rank's row. Those that are not here yet begin with the model's
-  /// initial values.
+  /// Makes the stages of this rank's row. New ones begin with the model's initial values.
   /// throws: Error if the plan does not fit the training or the transport
   void prepare(const Plan& plan);
 

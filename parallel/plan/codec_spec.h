@@ -80,8 +80,7 @@ inline constexpr WhichCodecs for_activations = [](const CodecKind& kind) {
 /// The codecs as users type them: "none, bf16, quantize:BITS[:BUCKET[:stochastic]], ..."; `last`
 /// precedes the last one.
 std::string codec_usages(WhichCodecs which = any_codec, const char* last = ", ");
-/// Codecs that a message suggests: "quantize, topk, threshold or bf16". With `numbers`, they are
-/// complete examples.
+/// Codecs that a message suggests: "quantize, topk, threshold or bf16"; with `numbers`, examples.
 std::string codecs_to_use(WhichCodecs which, bool numbers = false);
 
 /// The words between separators, empty ones too: "a", "" and "b" of "a,,b".

@@ -152,8 +152,7 @@ Instruction shifted(const Plan& plan, Instruction x, int repetitions);
 /// A value that instruction names, `repetitions` bodies later.
 Name shifted(const Plan& plan, Name name, int repetitions);
 
-/// The most bodies with which an endless plan has at most `steps` steps, and rows that the engine
-/// can count the cells of.
+/// The most bodies with which an endless plan has at most `steps` steps, and cells that fit an int.
 int bodies_for(const Plan& plan, int steps);
 
 /// An endless plan from the run's beginning, moved `steps` later, where its head reads versions as

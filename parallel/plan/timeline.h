@@ -40,8 +40,7 @@ struct Timeline {
 /// another meets the k-th receive there. -1: it has none, or its record is missing.
 std::vector<int> other_ends(const Timeline& timeline);
 
-/// The bytes of a category that are alive on a rank from time `seconds` on. Lists of samples are in
-/// the order of time.
+/// Bytes of a category that are alive on a rank from time `seconds` on. Lists are in order of time.
 struct MemorySample {
   int rank = 0;
   double seconds = 0;
@@ -54,8 +53,7 @@ struct MemorySample {
 /// Between two steps a message-driven row has two lines of work: forwards, and backwards, each with
 /// its messages. Each line runs in its order, so that sums are added in the order of microbatches
 /// and messages meet, but one line may get ahead of the other. All other cells keep their places.
-/// An instruction's value tells which line it belongs to; a repeated forward (recomputation)
-/// belongs to its backward.
+/// An instruction's value tells its line; a repeated forward (recomputation) is in its backward's.
 class DrivenOrder {
  public:
   /// `row` must outlive it.

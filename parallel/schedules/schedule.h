@@ -115,8 +115,7 @@ inline Instruction backward_part(Value part, int stage, int micro, int version) 
   return x;
 }
 
-/// Appends two lists of computations to a row: `ahead` of the first, then one of the second and one
-/// of the first in turn.
+/// Appends two lists of computations to a row: `ahead` of the first, then one of each, in turn.
 void append_in_turn(Row& row, const Row& forwards, const Row& backwards, int ahead);
 
 /// Appends a pipeline stage's steady order to a row: `ahead` forwards, then backward and forward in

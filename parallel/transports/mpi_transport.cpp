@@ -195,8 +195,7 @@ void raise_eager_limits() {
 }
 
 /// MPI_Init waits for all ranks of a job and has no deadline of its own. A watch that lives for
-/// `seconds` prints the reason to stderr and ends the process with status 1. mpirun then ends
-/// the other ranks.
+/// `seconds` says so on stderr and ends the process with status 1; mpirun then ends other ranks.
 std::jthread watch_join(double seconds) {
   return std::jthread([seconds](const std::stop_token& joined) {
     std::mutex mutex;

@@ -41,8 +41,7 @@ void Replay::execute(const Place& at) {
   for (const Name& name : makes(plan_, x)) make(at, name);
 }
 
-/// Records a forward. returns: whether it recomputes dropped activations; it then takes no input
-/// and makes no output
+/// Records a forward. returns: whether it recomputes; it then takes no input and makes no output
 bool Replay::recomputes(const Place& at) {
   const Instruction& x = at.instruction();
   auto again = passes_.find(key(Value::stash, x.stage, x.micro));
@@ -70,8 +69,7 @@ void Replay::check_version(const Place& at, int read, const char* reader) {
   drift_ = std::max(drift_, newer);
 }
 
-/// Records a backward, which needs the activations of its forward, once. Its two parts, if it is
-/// split, read one version.
+/// Records a backward, which needs its forward's activations, once; its two parts read one version.
 void Replay::go_back(const Place& at) {
   const Instruction& x = at.instruction();
   int& passed = passages_.backward(x.stage, x.micro);
