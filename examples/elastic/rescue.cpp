@@ -36,8 +36,8 @@ Saved newest_in(const fs::path& out, int before = std::numeric_limits<int>::max(
   return found;
 }
 
-/// Whether a value of the training was infinite or NaN, on this rank or on another one, whose report
-/// the error quotes: reports travel as text. Whoever goes on from the last update meets it again.
+/// Whether a value of the training was infinite or NaN, on this rank or on another one, whose
+/// report, a text, the error quotes. Whoever goes on from the last update meets it again.
 bool is_divergence(const std::exception& error) {
   return std::string_view(error.what()).find(when_not_finite) != std::string_view::npos;
 }

@@ -62,10 +62,11 @@ void SearchFlags::add_flags(CLI::App& app) {
   Flags flags(app);
   flags.group("Search");
   flags.words("--model", model, "NAME", "what is trained: " + model_words());
-  flags.words("--costs", costs, "RUN",
-              "the folder of a finished run of the model: the seconds that its computations took, "
-              "divided among layers by their arithmetic, for each example, count instead of the "
-              "machine's rates");
+  flags.words(
+      "--costs", costs, "RUN",
+      "the folder of a finished run of the model: the seconds that its computations took, "
+      "divided among layers by their arithmetic, count instead of the machine's, whose rates "
+      "say what microbatches of other sizes take");
   flags.words("--machine", machine, "NAME|FILE", "where: " + machine_words())->required();
   flags.whole("--devices", devices, 1,
               "devices; plans may leave some idle (default: 1, or as many ranks as RUN has)");

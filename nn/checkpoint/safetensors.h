@@ -65,8 +65,8 @@ struct SafetensorsSource {
   std::function<std::span<const std::byte>()> bytes;
 };
 
-/// Writes the tensors in the given order. The file is written as `path` + partial and renamed when it is
-/// complete and on disk, so a write that fails leaves an earlier file as it was. Returns the
+/// Writes the tensors in the given order. The file is written as `path` + partial, and renamed when
+/// it is complete and on disk, so a write that fails leaves an earlier file as it was. Returns the
 /// checksums of what was written.
 /// throws: Error if the format can't describe a tensor, or the file can't be written
 Checksums write_safetensors(const std::string& path,

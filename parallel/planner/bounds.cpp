@@ -282,9 +282,10 @@ double Evaluation::least_bytes(const Candidate& candidate) {
 
 /// The traits of a schedule, which a small plan of it shows.
 const Evaluation::Traits& Evaluation::traits(const Candidate& candidate) {
-  const auto [place, is_new] = traits_.try_emplace(candidate.schedule);
+  const int chunks = candidate.depth() == 1 ? 0 : candidate.layout.chunks;  // one rank has none
+  const auto [place, is_new] = traits_.try_emplace({candidate.schedule, chunks});
   Traits& traits = place->second;
-  if (!is_new || candidate.depth() == 1) return traits;
+  if (!is_new || chunks == 0) return traits;
   Layout small = without_replicas(candidate.layout);
   small.stages = 4 * small.chunks / small.copies();
   small.microbatches = 8;

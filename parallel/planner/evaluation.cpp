@@ -48,15 +48,17 @@ CostSettings Evaluation::settings_of(const Candidate& candidate) const {
 
 Evaluation::Stages Evaluation::stages(int count, const CostSettings& settings, int ranks) {
   Stages stages{model_costs(model_, count, settings, &known_), {}};
-  stages.seconds = stage_seconds(stages.costs, machine_);
-  if (run_) {
+  if (!run_) {
+    stages.seconds = stage_seconds(stages.costs, machine_);
+  } else {
     CostSettings of_run = settings;
     of_run.examples = run_->examples;
     const ModelCosts costs = model_costs(model_, count, of_run, &known_);
-    const auto predicted = std::exchange(stages.seconds, stage_seconds(costs, *run_, ranks));
-    const auto of_machine = stage_seconds(costs, machine_);
+    stages.seconds = stage_seconds(costs, *run_, ranks);
+    const auto now = stage_seconds(stages.costs, machine_), then = stage_seconds(costs, machine_);
     for (int stage = 0; stage < stages.costs.training.stages(); ++stage)
-      stages.seconds[stage].scale(predicted[stage].pass() / of_machine[stage].pass());
+      if (then[stage].pass() > 0)
+        stages.seconds[stage].scale(now[stage].pass() / then[stage].pass());
   }
   for (StageCosts& stage : stages.costs.stages) stage.work = {};
   return stages;
@@ -167,11 +169,10 @@ Evaluation::UnderWay Evaluation::start(const Candidate& candidate, bool whole) {
     one.steps = length.steps;
     auto costs = std::make_shared<Costs>(all);
     // A shorter plan hides the same part of a sum that shrinks as the plan's work does.
-    if (traits(candidate).by_stage && one.zero < 3)
+    if (traits(candidate).by_stage && one.zero < 3 && !whole)
       for (auto* list : {&costs->sum_bytes, &costs->weight_bytes})
         for (std::int64_t& bytes : *list)
-          bytes =
-              std::max<std::int64_t>(1, bytes * one.microbatches / candidate.layout.microbatches);
+          bytes = bytes * one.microbatches / candidate.layout.microbatches;
     const auto make = [=] {
       Plan plan =
           whole ? make_plan(candidate.schedule, one) : replica_plan(candidate, one, members);

@@ -63,7 +63,8 @@ class Evaluation {
   static constexpr double endless = std::numeric_limits<double>::infinity();
 
   /// settings: what all candidates share; examples, recomputation, cuts and pruned are theirs
-  /// run: whose computations' seconds count instead of the machine's, which then has no host's
+  /// run: whose computations' seconds count instead of the machine's, which then has no host's. At
+  ///   other numbers of examples they change as the machine's do
   Evaluation(const PlannedModel& model, const Machine& machine, const CostSettings& settings,
              const std::optional<MeasuredSeconds>& run = {});
 
@@ -192,7 +193,7 @@ class Evaluation {
   std::map<std::tuple<int, int, double, int, bool>, std::vector<double>> cuts_;
   // The model cut into its smallest parts; key: examples, share that is pruned.
   std::map<std::pair<int, double>, std::shared_ptr<const Stages>> parts_;
-  std::map<std::string, Traits> traits_;  // key: schedule
+  std::map<std::pair<std::string, int>, Traits> traits_;  // key: schedule, chunks
   // Key: schedule, stages, depth, microbatches.
   std::map<std::tuple<std::string, int, int, int>, InFlight> in_flight_;
   // Key: stages, the examples by whose seconds they are cut, width, depth, packing, whether

@@ -39,8 +39,7 @@ Costs one_by_one(Costs costs);
 ///   timeline: simulated, at costs of one_by_one()
 std::vector<std::vector<MemoryLevel>> memory_levels(const Plan& plan, const Timeline& timeline,
                                                     const Sizes& sizes);
-/// The peak of each rank. For each of several kinds of memory: of each rank, when it has the most of
-/// that kind.
+/// The peaks of all ranks; for each of several kinds of memory, when they have the most of it.
 ///   kinds: nullopt: all kinds together
 std::vector<Peak> peaks(const Plan& plan, const Timeline& timeline, const Sizes& sizes,
                         const std::vector<std::optional<Memory>>& kinds = {std::nullopt});

@@ -9,6 +9,7 @@
 #include "sparse/pruning.h"
 #include "tests/catch.h"
 #include "tests/folders.h"
+#include "tests/sanitized.h"
 
 using namespace plangrad::parallel;
 using namespace plangrad::tests;
@@ -168,8 +169,9 @@ TEST_CASE("search: bounds of random plans are not above what simulations alone s
 TEST_CASE("search: many microbatches take what two shorter plans say", "[search]") {
   const PlannedModel model = small_gpt(4);
   Evaluation evaluation(model, small_machine(), {});
-  std::map<int, int> cases;  // by width
-  for (const Candidate& each : candidates_of(evaluation, model, 4, 160, {.most_examples = 2})) {
+  std::map<int, std::size_t> cases;  // by width
+  const auto all = candidates_of(evaluation, model, 4, 160, {.most_examples = 2});
+  for (const Candidate& each : fewer(all)) {
     const auto& [depth, width] = std::pair(each.depth(), each.layout.width);
     if (depth > 3 || each.layout.zero > 1) continue;
     const Found quick = evaluation.simulated(each), full = evaluation.simulated_in_full(each);
@@ -179,7 +181,7 @@ TEST_CASE("search: many microbatches take what two shorter plans say", "[search]
     CHECK_THAT(quick.bytes, WithinRel(full.bytes, 0.01));
     ++cases[width];
   }
-  CHECK((cases[1] > 40 && cases[2] > 40));
+  CHECK((cases[1] > 40 / share && cases[2] > 40 / share));
 }
 
 // With few microbatches the sum of a stage takes longer than the work that hides it, and with many
@@ -188,7 +190,7 @@ TEST_CASE("search: more work hides more of a sum, and keeps more", "[search]") {
   Evaluation evaluation(planned_model("2bw-2.2b"), known_machine("v100-aws"),
                         {.dtype = DType::bf16});
   for (const auto& [depth, width, chunks, examples, recompute] :
-       {std::tuple(2, 16, 16, 1, false), std::tuple(4, 4, 4, 4, true)}) {
+       fewer(std::vector{std::tuple(4, 4, 4, 4, true), std::tuple(2, 16, 16, 1, false)}, 1)) {
     Layout layout = with_defaults(find_schedule("looped-bfs"), {.chunks = chunks});
     layout.stages = depth * chunks, layout.width = width, layout.microbatches = 256;
     layout.recompute = recompute;
