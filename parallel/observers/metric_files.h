@@ -64,9 +64,12 @@ using MetricLines = std::function<void(const TakeLine& take)>;
 /// beside them, whose names end as nn::partial says.
 class MetricFiles {
  public:
-  /// `unit`: that of rates; `earlier`: lines of the run that is resumed, which come first.
+  /// `unit`: that of rates; `earlier`: lines of the run that is resumed, which come first, and which
+  /// `hears` gets, too: to read millions once more takes seconds.
   /// throws: Error if a file can't be created, or the lines can't be read
-  MetricFiles(std::filesystem::path folder, const std::string& unit, const MetricLines& earlier);
+  MetricFiles(
+      std::filesystem::path folder, const std::string& unit, const MetricLines& earlier,
+      const TakeLine& hears = [](const nlohmann::json&) {});
 
   /// Writes a line about a step. The table and TensorBoard get those of its values that are numbers
   /// over steps.
@@ -112,8 +115,7 @@ MetricLines earlier_metrics(const std::filesystem::path& folder, int steps,
 nlohmann::json json_in(const std::filesystem::path& path);
 
 /// Calls `take` with each line of a metrics.jsonl that tells of a step; there may be no such file.
-/// throws: Error if it has too many lines, or is another program's: they are too long, or mostly no
-///         JSON
+/// throws: Error if it is another program's: a line is too long, or very many tell of no step
 void read_metrics(const std::filesystem::path& path, const TakeLine& take);
 /// Returns all of these lines.
 std::vector<nlohmann::json> metrics_of(const std::filesystem::path& path);

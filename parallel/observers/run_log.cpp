@@ -49,8 +49,7 @@ void RunLog::open(const SessionScope& scope, int first) {
     earlier = earlier_metrics(scope.resume, first, scope.resumed_run().value("metrics", json()),
                               scope.resume == scope.out, problem);
   if (!problem.empty()) warn(problem);
-  files_.emplace(scope.out, settings_.unit, earlier);
-  if (earlier) earlier(hears_);
+  files_.emplace(scope.out, settings_.unit, earlier, hears_);
   if ((files_->beside_earlier() || holds_run) && scope.resume != scope.out)
     warn(text(scope.out.string(), " holds an earlier run, which stays until this one saves"));
 }
