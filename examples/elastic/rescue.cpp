@@ -122,15 +122,13 @@ std::string codecs_with_memory(const Plan& plan) {
   return names;
 }
 
-/// The lines of the run's updates so far: of the file beside an earlier run's, if that is newer.
-std::vector<json> lines_so_far(const fs::path& out, int update) {
+/// The file with the run's lines so far: the one beside an earlier run's, if that is newer.
+fs::path lines_so_far(const fs::path& out) {
   const fs::path usual = out / "metrics.jsonl", beside = usual.string() + nn::partial;
   std::error_code none;
   const bool newer =
       fs::exists(beside) && !(fs::last_write_time(usual, none) > fs::last_write_time(beside, none));
-  std::vector<json> lines = metrics_of(newer ? beside : usual);
-  std::erase_if(lines, [update](const json& line) { return line["step"] > update; });
-  return lines;
+  return newer ? beside : usual;
 }
 
 }  // namespace
@@ -259,17 +257,21 @@ int Rescue::newest_save(const fs::path& out) const {
 }
 
 /// The lines of the updates so far, with those that rank 0 had not written yet. The last line names
-/// updates of which no rank that is left knows the loss.
-std::vector<json> Rescue::lines_until(int update, const RescueSettings& settings,
-                                      const LearningRate& rate) const {
-  std::vector<json> lines = lines_so_far(settings.scope.out, update);
+/// updates of which no rank that is left knows the loss. Lines are text, as millions of them may
+/// fit into memory as text, but not as JSON; the file that they are of may be replaced.
+std::vector<std::string> Rescue::lines_until(int update, const RescueSettings& settings,
+                                             const LearningRate& rate) const {
+  std::vector<std::string> lines;
   std::vector<RunResult> results;
   for (const Remains& rank : remains_) results.push_back(rank.results);
   const RunResult world = merged(results);
   const Remains& any = remains_.front();
   int logged = any.first, unknown = 0;
-  for (const json& line : lines)
+  read_metrics(lines_so_far(settings.scope.out), [&](const json& line) {
+    if (line["step"] > update) return;
+    lines.push_back(line.dump());
     if (line.contains("loss")) logged = std::max(logged, line["step"].get<int>());
+  });
   for (int version = logged + 1; version <= update; ++version) try {
       const double before = world.stepped.contains(version - 1) ? world.stepped.at(version - 1) : 0;
       lines.push_back(
@@ -278,11 +280,13 @@ std::vector<json> Rescue::lines_until(int update, const RescueSettings& settings
                    .gradient_norm = gradient_norm_of(world, version, any.per_step, any.clips),
                    .learning_rate = rate.at(version - 1),
                    .seconds = std::max(world.stepped.at(version) - before, 1e-9)},
-                  settings.units_per_step, settings.unit));
+                  settings.units_per_step, settings.unit)
+              .dump());
     } catch (const std::out_of_range&) {
       ++unknown;
     }
-  if (unknown > 0) lines.push_back({{"step", update}, {"updates_without_a_line", unknown}});
+  if (unknown > 0)
+    lines.push_back(json{{"step", update}, {"updates_without_a_line", unknown}}.dump());
   return lines;
 }
 
@@ -292,9 +296,10 @@ void Rescue::commit(int update, const fs::path& out, const RescueSettings& setti
   std::shared_ptr<FolderLock> lock = settings.scope.lock;
   if (!lock || !lock->is_here() || out != settings.scope.out)
     lock = std::make_shared<FolderLock>(out);
-  const std::vector<json> earlier = lines_until(update, settings, rate);
-  MetricFiles lines(out, settings.unit,
-                    [&](const TakeLine& take) { std::ranges::for_each(earlier, take); });
+  const std::vector<std::string> earlier = lines_until(update, settings, rate);
+  MetricFiles lines(out, settings.unit, [&](const TakeLine& take) {
+    for (const std::string& line : earlier) take(nn::parse_json(line));
+  });
   const SaveMark mark(update, remains_.front().run_id);
   std::vector<CheckpointFile> files;
   const WriteFile write_file = write_at_once(folder, mark, files);

@@ -70,8 +70,8 @@ class Rescue {
 
  private:
   std::string problem_at(int update) const;
-  std::vector<nlohmann::json> lines_until(int update, const RescueSettings& settings,
-                                          const LearningRate& learning_rate) const;
+  std::vector<std::string> lines_until(int update, const RescueSettings& settings,
+                                       const LearningRate& learning_rate) const;
   void commit(int update, const std::filesystem::path& out, const RescueSettings& settings,
               const LearningRate& learning_rate) const;
 
