@@ -30,10 +30,12 @@ RunLayout::RunLayout(const RunFlags& run, int started, bool tied, int layers)
   PG_CHECK(run.batch % pieces() == 0, "--batch ", run.batch, " does not divide into ", pieces(),
            " microbatches (", why, ")");
   // Plans of up to three updates are made before a run begins; a forward brings about 8 cells.
+  // A run, which takes long anyway, may wait twice as long for them as a command of plan.
+  constexpr int most = 2 * parallel::most_cells;
   const double cells = own_plan_ ? 0 : 3.0 * 8 * per_step() * layout_.stages;
-  PG_CHECK(cells <= parallel::most_cells, "three updates of ", per_step(), " microbatches (", why,
-           ") in ", counted(layout_.stages, "stage"), " would have about ", cells, " cells, and ",
-           parallel::most_cells, " are possible: use fewer microbatches");
+  PG_CHECK(cells <= most, "three updates of ", per_step(), " microbatches (", why, ") in ",
+           counted(layout_.stages, "stage"), " would have about ", cells, " cells, and ", most,
+           " are possible: use fewer ", parts_.cyclic() ? "--stages" : "microbatches");
   plans_ = make_plans();
   int wanted = first_plan()->plan().ranks();
   if (ranks_ == 0) ranks_ = wanted;

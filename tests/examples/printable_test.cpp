@@ -182,8 +182,13 @@ TEST_CASE("runs that nobody can finish are refused before they begin") {
   runs.check_refused({"--steps", "2000000000", "--microbatches", "4"},
                      "a run has fewer than 268435456 microbatches in all");
   runs.check_refused({"--data-parallel", "1000000"}, "does not divide into 1000000 microbatches");
-  runs.check_refused({"--microbatches", "90000", "--batch", "90000"},
-                     "cells, and 2097152 are possible: use fewer microbatches");
+  runs.check_refused({"--microbatches", "1000000", "--batch", "1000000"},
+                     "cells, and 4194304 are possible: use fewer microbatches");
+  runs.check_refused({"--microbatches", "90000", "--batch", "90000", "--reduction", "ring"},
+                     "no group of ranks sums gradients");  // and not: too many microbatches
+  runs.check_refused(
+      {"--schedule", "cyclic-v1", "--stages", "450", "--batch", "450", "--layers", "448"},
+      "cells, and 4194304 are possible: use fewer --stages");
   runs.check_refused({"--layers", "100000"}, "the layers are at most 4096");
   runs.check_refused({"--data", "/dev/zero"}, "/dev/zero is a pipe or a device");
 }
