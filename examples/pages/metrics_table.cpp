@@ -75,6 +75,7 @@ void shorten(json& list, std::size_t most) {
 
 constexpr std::size_t most_columns = 100, most_validations = 1000, most_bits = 40,
                       most_events = 300;
+constexpr std::string_view always[] = {"step", "loss", "seconds"};  // of which pages are made
 
 /// Adds an entry to a list, which is shortened now and then: a file may have millions of lines.
 void append(json& list, const json& entry, std::size_t most) {
@@ -88,7 +89,8 @@ void MetricsTable::add(const json& line) {
   if (!line.contains("step")) return;
   if (line.contains("loss")) {
     for (const auto& [name, value] : line.items())  // null: not a number
-      if (updates_.size() < most_columns || updates_.contains(name))
+      if (updates_.size() < most_columns || updates_.contains(name) ||
+          std::ranges::find(always, name) != std::end(always))
         updates_[name].push_back(value.is_number() ? value.get<double>() : std::nan(""));
     return;
   }

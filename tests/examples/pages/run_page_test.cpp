@@ -291,6 +291,12 @@ TEST_CASE("lists of a long run have its first and its last entries", "[report]")
     table.add({{"step", step}, {"drained", "save"}, {"bits", {{"layer", 4}}}});
     table.add({{"step", step}, {"loss", 1}, {text("key ", step), 1}});
   }
+  json wide{{"step", 1}, {"loss", 2}, {"seconds", 3}};
+  for (int i = 0; i < 200; ++i) wide[text("a", i)] = i;
+  MetricsTable of_wide;
+  of_wide.add(wide);
+  for (const char* key : {"step", "loss", "seconds"}) CHECK(of_wide.columns(1).contains(key));
+  CHECK(of_wide.updates() == 1);
   const json columns = table.columns(300);
   for (const auto& [list, size] :
        {std::pair("validation", 300u), {"bits", 40u}, {"events", 300u}}) {
