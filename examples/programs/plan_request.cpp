@@ -29,13 +29,15 @@ Plan PlanRequest::plan(const CLI::App& command) const {
 }
 
 /// About how many cells a plan has, or as many as take as long: a forward brings 8, a sum over
-/// replicas a message from each to each, and lowering looks at each rank at each moment.
+/// replicas a message from each to each, and lowering looks at each rank at each moment. The sum of
+/// tied weights has twice as many members, and so has each in a plan that goes both ways.
 static double cells_of(const Schedule& schedule, const Layout& asked) {
   const Layout layout = with_defaults(schedule, asked);
   const double stages = 1.0 * layout.stages * layout.copies(), depth = stages / layout.chunks;
   const double width = layout.width, forwards = width * layout.microbatches * layout.stages;
+  const double members = width * layout.copies(), sums = layout.stages + (layout.tied ? 4 : 0);
   const double looks = schedule.has_order ? width * depth * depth / 4 : forwards * width * depth;
-  return layout.steps * std::max({8 * forwards, 2.1 * width * width * stages, looks});
+  return layout.steps * std::max({8 * forwards, 2.1 * members * members * sums, looks});
 }
 
 /// Checks that a plan is not too large to be made and simulated in a few seconds.
@@ -62,8 +64,8 @@ static void check_cells(const Schedule& schedule, Layout layout) {
 Plan PlanRequest::schedule_plan() const {
   Layout layout = schedule.found();
   if (schedule.endless && !schedule.gives("steps")) layout.steps = 4;  // bars are found in these
-  check_cells(schedule.behaviour(), layout);
   if (!model.model.empty()) layout.tied = model.is_tied(layout.stages);
+  check_cells(schedule.behaviour(), layout);
   return schedule.plan_with(layout);
 }
 

@@ -125,8 +125,8 @@ inline constexpr int most_ranks = 10'000, most_cells = 1 << 21;
 std::string print(const Plan& plan);
 
 /// Inverse of print. Empty lines and what follows a # are skipped.
-/// throws: Error with line and word, or if it has more than most_ranks rows or most_cells cells; no
-///         more of a stream is read than up to the line at fault
+/// throws: Error with line and word, or if it has more than most_ranks rows, or most_cells cells or
+///         messages of sums; no more of a stream is read than up to the line at fault
 Plan parse(std::istream& in);
 Plan parse(const std::string& text);
 

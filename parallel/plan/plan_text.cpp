@@ -231,14 +231,14 @@ Plan parse_header(const std::string& line) {
   return plan;
 }
 
-/// The cells as which an instruction counts: a sum is messages from each member to each.
-int weight_of(const Instruction& x, const Plan& plan) {
-  if (!meets(x) || x.what == Value::norm || x.peer >= std::ssize(plan.groups)) return 1;
+/// The messages of a member's part in a sum of gradients: each member sends to each.
+int messages_of(const Instruction& x, const Plan& plan) {
+  if (!meets(x) || x.what != Value::gradient_sum || x.peer >= std::ssize(plan.groups)) return 0;
   return static_cast<int>(plan.groups[x.peer].size()) * (plan.sharded > 0 ? 1 : 2);
 }
 
-/// Adds a row, with the bars that an endless plan has in each. `cells` counts those of all rows.
-void parse_row(const std::string& line, Plan& plan, int& cells) {
+/// Adds a row, with the bars that an endless plan has in each. The counts are those of all rows.
+void parse_row(const std::string& line, Plan& plan, int& cells, int& messages) {
   PG_CHECK(plan.ranks() < most_ranks, "a plan has at most ", most_ranks, " rows, one per rank");
   Row row;
   std::vector<int> bars;
@@ -248,9 +248,9 @@ void parse_row(const std::string& line, Plan& plan, int& cells) {
       bars.push_back(static_cast<int>(row.size()));
     else if (word != "-") {  // the line of a rank without work
       row.push_back(parse_instruction(word));
-      cells += weight_of(row.back(), plan);
-      PG_CHECK(cells <= most_cells, "a plan has at most ", most_cells, " cells, as which the ",
-               "messages of sums count, too; use fewer steps, or bars, which repeat them");
+      messages += messages_of(row.back(), plan);
+      PG_CHECK(std::max(++cells, messages) <= most_cells, "a plan has at most ", most_cells,
+               " cells, and messages of sums; use fewer steps, or bars, which repeat them");
     }
   }
   const std::size_t expected = plan.is_endless() ? 2 : 0;
@@ -287,7 +287,7 @@ Plan parse(std::istream& in) {
   constexpr int most_lines = 1 << 20;  // a text may be endless, and have no row
   Plan plan;
   bool has_header = false;
-  int number = 0, cells = 0;
+  int number = 0, cells = 0, messages = 0;
   for (std::string line; std::getline(in, line);) {
     PG_CHECK(++number <= most_lines, "plan: it has more than ", most_lines, " lines");
     line = line.substr(0, line.find('#'));
@@ -296,7 +296,7 @@ Plan parse(std::istream& in) {
       if (!has_header)
         plan = parse_header(line);
       else
-        parse_row(line, plan, cells);
+        parse_row(line, plan, cells, messages);
     } catch (const Error& error) {
       throw Error(text("plan, line ", number, ": ", error.what()));
     }

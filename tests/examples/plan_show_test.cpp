@@ -27,6 +27,15 @@ TEST_CASE("plan show prints the text form of every schedule's plan") {
   }
 }
 
+TEST_CASE("plan show prints nothing that is too large to be read again") {
+  for (const Words& words :
+       {Words{"data", "--zero", "3", "--data-parallel", "128", "--stages", "8", "--microbatches",
+              "8"},
+        {"data", "--data-parallel", "950", "--microbatches", "160"},
+        {"dualpipe", "--data-parallel", "249", "--stages", "4", "--microbatches", "2"}})
+    CHECK_NOTHROW(parallel::parse(output_of(Words{"plan", "show", "--schedule"} + words)));
+}
+
 TEST_CASE("plan show adds a timetable in comments on request and on a terminal") {
   const Words words = small_plan("show", "gpipe");
   const std::string text = output_of(words), table = output_of(words + Words{"--table"});
