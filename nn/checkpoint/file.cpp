@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include <cctype>
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
@@ -105,7 +106,8 @@ std::string foreign_kind(std::string_view start) {
       {"<!doctype", web},
       {"<html", web},
       {"<?xml", web},
-      {"{\"error\":", web},
+      {"{\"error\":\"", web},
+      {"{\"error\":{", web},
       {"{\"message\":\"", web},
       {"404: not found", web},
       {"entry not found", web},
@@ -133,7 +135,7 @@ std::string foreign_kind(std::string_view start) {
   if (start.size() > 257 && start.substr(257, 5) == "ustar") return "is a tar archive: unpack it";
   std::string lower(start.substr(0, 64));
   lower.erase(0, lower.find_first_not_of(" \t\r\n"));
-  if (lower.starts_with('{')) std::erase_if(lower, [](char c) { return c == ' ' || c == '\n'; });
+  if (lower.starts_with('{')) std::erase_if(lower, [](unsigned char c) { return std::isspace(c); });
   for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   for (const auto& [mark, what] : kinds)
     if (lower.starts_with(mark)) return std::string(what);
@@ -176,11 +178,9 @@ nlohmann::json read_json(const std::filesystem::path& path, std::uint64_t limit)
   try {
     return parse_json(bytes);
   } catch (const nlohmann::json::exception&) {
-    const auto has = [&](const char* word) { return bytes.find(word) != bytes.npos; };
+    const bool has_nan = bytes.find("NaN") != bytes.npos || bytes.find("Infinity") != bytes.npos;
     throw Error(text(path.string(), ": this is no JSON",
-                     has("NaN") || has("Infinity")
-                         ? ", which has no NaN and no Infinity, as Python writes them"
-                         : ""));
+                     has_nan ? ", which has no NaN and no Infinity, as Python writes them" : ""));
   } catch (const Error& error) {
     throw Error(text(path.string(), ": ", error.what()));
   }

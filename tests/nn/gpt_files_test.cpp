@@ -356,10 +356,12 @@ TEST_CASE("weights of other kinds are named, with what to do") {
   fs::remove(folder.path / "config.json");
   CHECK_THAT(refusal(folder), Contains("has no config.json, but b.bin: load it in Python"));
   for (const char* answer : {"<html>", R"({"error": "Repository not found"})", "404: Not Found",
-                             "{\n  \"message\": \"Not Found\"\n}", R"({"error":{"code":404}})"}) {
+                             "{\n  \"message\": \"Not Found\"\n}", R"({"error":{"code":404}})",
+                             "{\r\n\t\"error\":\t\"Not Found\"\r\n}"}) {
     write_file(folder.path / "config.json", answer);
     CHECK_THAT(refusal(folder), Contains("config.json is a web page or a server's error, not"));
   }
+  CHECK(foreign_kind(R"({"error": 0, "message": 1})").empty());  // as a vocabulary may begin
 }
 
 TEST_CASE("names and settings that other tools write are read") {
