@@ -252,13 +252,16 @@ void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>& own,
   const std::set<std::string> replaced = replaced_flags(app, parts);
   std::vector<std::string> all;
   std::string named;
+  std::vector<std::string> same = fixed;
+  const bool is_pruned = before.value("--prune", nlohmann::json()) > 0;
+  if (is_pruned) same.insert(same.end(), PruneFlags::fixed().begin(), PruneFlags::fixed().end());
   const std::set<std::string> files{"--data", "--validation", "--vocab", "--plan"};
   for (const auto& [name, value] : before.items()) {
     PG_CHECK(name.starts_with("--") && app.get_option_no_throw(name), "--resume ", folder.string(),
              ": its checkpoint is damaged: ", name, " is no flag that this version saves; use the ",
              "plangrad that wrote it, or go back with --at");
     if (replaced.contains(name) || of_one_session.contains(name) || typed.contains(name)) continue;
-    from_checkpoint.insert(name);
+    from_checkpoint[name] = std::ranges::find(same, name) == same.end();
     all.push_back(text(name, '=', parallel::text_of(value)));
     if (!files.contains(name) || !value.is_string() || value == "chars" || value == "bytes")
       continue;
@@ -271,10 +274,7 @@ void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>& own,
   parse_list(app, all);
   resume = folder;
   const nlohmann::json now = flag_values(app);
-  std::vector<std::string> same = fixed;
-  if (before.value("--prune", 0.0) > 0)
-    same.insert(same.end(), PruneFlags::fixed().begin(), PruneFlags::fixed().end());
-  else if (prune.given())
+  if (!is_pruned && prune.given())
     prune.check_begins(static_cast<int>(resumed->manifest().step), steps);
   for (const std::string& name : same)
     PG_CHECK(now.value(name, nlohmann::json()) == before.value(name, nlohmann::json()),
@@ -290,17 +290,20 @@ void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>& own,
 }
 
 std::string RunFlags::with_origin(std::string what) const {
-  std::string words = what;
+  std::string words = what.substr(0, what.find(';'));  // the remedy behind it names flags, too
   for (char& c : words) c = std::isalnum(static_cast<unsigned char>(c)) || c == '-' ? c : ' ';
   std::istringstream in(words);
-  std::set<std::string> names;
+  std::map<bool, std::set<std::string>> names;  // by whether the run can change them
   for (std::string word; in >> word;)
-    if (from_checkpoint.contains(word)) names.insert(word);
+    if (const auto saved = from_checkpoint.find(word); saved != from_checkpoint.end())
+      names[saved->second].insert(word);
   if (names.empty()) return what;
-  return what.insert(std::min(what.find('\n'), what.size()),
-                     fmt::format("; the checkpoint {} says {}: give that anew here, or go back to "
-                                 "an older one with --at",
-                                 (resume / "checkpoint").string(), fmt::join(names, ", ")));
+  const auto& [can_change, all] = *names.rbegin();
+  return what.insert(
+      std::min(what.find('\n'), what.size()),
+      fmt::format("; the checkpoint {} says {}{}", (resume / "checkpoint").string(),
+                  fmt::join(all, ", "),
+                  can_change ? ": give that anew here" : ", which --resume can't change"));
 }
 
 void RunFlags::check() const {

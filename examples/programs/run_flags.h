@@ -39,10 +39,11 @@ struct RunFlags : parallel::SessionScope {
   int ranks_per_host = 0;       // 0: group ranks by host name
   std::string device = "cpu", dtype = "f32", transport = "threads", reduction = "auto";
 
-  std::set<std::string> typed;            ///< names of the flags that this command line has itself
-  std::set<std::string> from_checkpoint;  ///< names of the flags that a resumed run has from there
-  std::set<std::string> saved_files;      ///< those of them that name files
-  nlohmann::json saved;  ///< the flags that affect the run's result, with their values
+  std::set<std::string> typed;  ///< names of the flags that this command line has itself
+  /// Names of the flags that a resumed run has from its checkpoint, and whether it can change them.
+  std::map<std::string, bool> from_checkpoint;
+  std::set<std::string> saved_files;  ///< those of them that name files
+  nlohmann::json saved;               ///< the flags that affect the run's result, with their values
 
   RunFlags() { out.clear(); }  // a folder of its own for each run
 
