@@ -35,15 +35,6 @@ std::map<std::string, SafetensorsEntry> tensors_of(const Checkpoint& checkpoint)
   return tensors;
 }
 
-/// The bytes of a manifest; none if it can't be read, or a run that saves just removed it.
-std::string bytes_of(const fs::path& manifest) {
-  try {
-    return plangrad::nn::read_file(manifest);
-  } catch (const Error&) {
-    return "";
-  }
-}
-
 /// Reads all bytes of a checkpoint. Returns whether it is intact. A run that saves meanwhile may
 /// replace it, which is then read, or remove it.
 bool verify(const fs::path& folder, const std::string& manifest) {
@@ -75,21 +66,11 @@ bool verify(const fs::path& folder, const std::string& manifest) {
   }
 }
 
-/// Whether two folders have models with the same heads and weights.
-bool are_alike(const fs::path& one, const fs::path& two) {
-  const auto device = plangrad::autograd::cpu_device();
-  const LoadedGpt a = load_gpt(one, device), b = load_gpt(two, device);
-  return a.config.heads == b.config.heads && a.weights.bytes() == b.weights.bytes() &&
-         std::memcmp(a.weights.raw(), b.weights.raw(), a.weights.bytes()) == 0;
-}
-
 /// Reads all bytes of an export, if the folder is one. Returns whether they are intact and, if a
 /// checkpoint is given, of its model.
 bool verify_export(const fs::path& folder, const std::string& name,
                    const fs::path& checkpoint = {}) try {
-  std::optional<std::string> damage = export_damage(folder, /*all*/ true);
-  if (damage == "" && !checkpoint.empty() && !are_alike(checkpoint, folder))
-    damage = "it is of another model than the newest checkpoint: move it away, or export again";
+  const std::optional<std::string> damage = export_damage(folder, /*all*/ true, checkpoint);
   if (!damage && fs::exists(folder / "model.safetensors"))
     print_line(name + ": without checksums, so damage would not be found");
   else if (damage)

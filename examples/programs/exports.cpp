@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/error.h"
@@ -23,6 +24,10 @@ namespace plangrad::examples {
 namespace fs = std::filesystem;
 using namespace nn;
 
+std::string bytes_of(const fs::path& path) try { return read_file(path); } catch (const Error&) {
+  return "";
+}
+
 namespace {
 
 /// The files of an export. Hugging Face's from_pretrained() reads no others.
@@ -33,12 +38,6 @@ constexpr const char* export_files[] = {
 constexpr const char* export_list = "plangrad-checksums.txt";
 constexpr const char* list_title = "CRC-32 of the files that plangrad exported here\n";
 constexpr const char* unfinished_list = "an export by plangrad that is not complete\n";
-
-std::string bytes_of(const fs::path& path) try {
-  return read_file(path, most::config);
-} catch (const Error&) {
-  return "";
-}
 
 std::string file_checksum(const fs::path& path) {
   const OpenFile file(path);
@@ -96,6 +95,22 @@ std::optional<std::string> broken_off(const fs::path& folder) {
       return left.string() + " is an export that was broken off: remove it, and export again";
   }
   return std::nullopt;
+}
+
+/// Whether a checkpoint and an export are of one model. Holds one layer of each at a time.
+bool are_alike(const Checkpoint& checkpoint, const fs::path& exported) {
+  GptConfig config = gpt_config(checkpoint.run().value("model", nlohmann::json()));
+  config.dropout = 0;  // a choice for training
+  if (to_json(config) != to_json(read_gpt_config(exported))) return false;
+  for (int layer = 0; layer < config.layers + 2; ++layer) {
+    const Stage stage(gpt(config), layer, layer + 1);
+    const ParameterList& part = stage.parameters();
+    const Tensor a = empty({part.numel()}, DType::f32, cpu_device()), b = empty_like(a);
+    checkpoint.load_weights(part, a);
+    load_gpt_weights(exported, part, b);
+    if (std::memcmp(a.raw(), b.raw(), a.bytes()) != 0) return false;
+  }
+  return true;
 }
 
 /// Finds what an export to a folder would take from others: a file with an export's name that is
@@ -218,15 +233,20 @@ class UnfinishedExport {
 
 }  // namespace
 
-std::optional<std::string> export_damage(const fs::path& folder, bool all) {
-  for (;;) {  // until nobody has replaced the export meanwhile
-    const std::string list = bytes_of(folder / export_list);
+std::optional<std::string> export_damage(const fs::path& folder, bool all,
+                                         const fs::path& checkpoint) {
+  for (;;) {  // until nobody has replaced the export or the checkpoint meanwhile
+    const fs::path own = folder / export_list, newest = checkpoint / manifest_name;
+    const auto state = [&] { return bytes_of(own) + bytes_of(newest); };
+    const std::string before = state(), list = bytes_of(own);
     if (!holds_export(folder)) return all ? broken_off(folder) : std::nullopt;
     try {
-      const std::string found = difference(folder, list, all);
-      if (found.empty() || bytes_of(folder / export_list) == list) return found;
+      std::string found = difference(folder, list, all);
+      if (found.empty() && !checkpoint.empty() && !are_alike(Checkpoint(checkpoint), folder))
+        found = "it is of another model than the newest checkpoint: move it away, or export again";
+      if (found.empty() || state() == before) return found;
     } catch (const Error&) {
-      if (bytes_of(folder / export_list) == list) throw;
+      if (state() == before) throw;
     }
   }
 }

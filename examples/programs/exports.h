@@ -7,6 +7,9 @@
 
 namespace plangrad::examples {
 
+/// The bytes of a file; none if it can't be read, or another program just removed it.
+std::string bytes_of(const std::filesystem::path& path);
+
 /// Writes a model into a folder for Hugging Face's from_pretrained(): weights, configuration,
 /// tokenizer, and the list. Pruned weights are written as zeros. The folder is complete, or as it
 /// was before; files in it that no export writes stay. A link to a folder is followed.
@@ -14,10 +17,12 @@ namespace plangrad::examples {
 void export_gpt(const LoadedGpt& gpt, const std::filesystem::path& folder);
 
 /// Describes the first damage of an export; the text is empty if it is intact. A folder without a
-/// list has no answer. An export that is replaced meanwhile is read anew.
+/// list has no answer. An export or checkpoint that is replaced meanwhile is read anew.
 ///   all: a file that is missing is wrong, too, and an export beside the folder that was broken off
+///   checkpoint: if it is given, an export of another model than its newest one is wrong, too
 /// throws: Error if a file can't be read
-std::optional<std::string> export_damage(const std::filesystem::path& folder, bool all);
+std::optional<std::string> export_damage(const std::filesystem::path& folder, bool all,
+                                         const std::filesystem::path& checkpoint = {});
 /// Does nothing for folders of other programs.
 /// throws: Error if a file of an export is damaged, or can't be read
 void check_export(const std::filesystem::path& folder);
