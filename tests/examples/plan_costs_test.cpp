@@ -16,6 +16,14 @@ Words search_with(const std::string& folder, const Words& more = {}) {
   return Words{"plan", "search", "--machine", "laptop", "--costs", folder} + more;
 }
 
+/// A machine on which a microbatch takes as long as it has examples.
+Words even_machine(const Runs& runs) {
+  return {"--machine", runs.folder.write("machine.txt",
+                                         "machine even\ndevice memory 1e10 bandwidth 1e18 peak.f32 "
+                                         "1e12\nhosts 8 devices\nlink wire between devices of a "
+                                         "host 1e12 B/s 1e-6 s\n")};
+}
+
 /// A run of two stages whose times are known.
 struct TimedRun : Runs {
   TimedRun() : Runs({"--layers", "3", "--batch", "8"}) {
@@ -45,16 +53,18 @@ TEST_CASE("a search takes seconds, model, batch and devices from a run") {
   CHECK(found["batch"] == 8);
   CHECK(found["shape"]["--layers"] == 3);
   // On one device: four times the seconds of both stages, and their updates.
-  const nlohmann::json one = json_of(run.search({"--devices", "1"}))["best"][0];
+  const Words alone = even_machine(run) + Words{"--devices", "1"};
+  const nlohmann::json one = json_of(run.search(alone))["best"][0];
   CHECK_THAT(one["seconds"].get<double>(), WithinRel(4 * (0.03 + 0.06) + 2 * 0.005, 0.01));
-  const nlohmann::json twice = json_of(run.search({"--devices", "1", "--batch", "16"}))["best"][0];
+  const nlohmann::json twice = json_of(run.search(alone + Words{"--batch", "16"}))["best"][0];
   CHECK_THAT(twice["seconds"].get<double>(), WithinRel(8 * (0.03 + 0.06) + 2 * 0.005, 0.01));
 }
 
 TEST_CASE("a run of one stage that recomputes predicts its own seconds, and less without") {
   const Runs run{{"--layers", "3", "--batch", "8"}};
   run.train("again", {"--schedule", "data", "--recompute", "--pretend-compute", "0.01,0.03,0"});
-  const nlohmann::json all = json_of(search_with(run.path("again"), {"--rows", "99"}))["best"];
+  const nlohmann::json all =
+      json_of(search_with(run.path("again"), even_machine(run)) + Words{"--rows", "99"})["best"];
   for (const nlohmann::json& each : all)
     CHECK_THAT(each["seconds"].get<double>(), WithinRel(each["recompute"] ? 0.04 : 0.03, 0.01));
   CHECK(all.back()["recompute"] == true);
@@ -68,7 +78,7 @@ TEST_CASE("kernels of a run take longer where its cores are shared by more ranks
   summary["machine"]["threads"] = summary["machine"]["cores"] = 8;
   const auto computing = [&](int devices, int width) {
     run.folder.write("summary.json", summary.dump());
-    const Words more{"--machine", "h100-hgx", "--rows", "9999", "--devices"};
+    const Words more = even_machine(run) + Words{"--rows", "9999", "--devices"};
     const nlohmann::json all =
         json_of(search_with(run.path(""), more) + Words{std::to_string(devices)})["best"];
     const auto is_whole = [&](const nlohmann::json& each) {

@@ -94,7 +94,7 @@ TEST_CASE("a message or page that quotes megabytes of a file is cut short") {
   const std::string page = runs.path("page.html");
   REQUIRE(run({"report", runs.path("a"), runs.path("b"), "--out", page}).status == 0);
   CHECK(std::filesystem::file_size(page) < 1'000'000);
-  const std::string model = runs.folder.write("model.json", "{\"" + std::string(1 << 20, 'n'));
+  const std::string model = runs.folder.write("model.json", "{\"" + std::string(1 << 19, 'n'));
   const Finished long_name = run({"plan", "verify", model});
   CHECK(long_name.status == 2);
   CHECK(long_name.errors.size() < 5'000);
