@@ -64,8 +64,8 @@ using MetricLines = std::function<void(const TakeLine& take)>;
 /// beside them, whose names end as nn::partial says.
 class MetricFiles {
  public:
-  /// `unit`: that of rates; `earlier`: lines of the run that is resumed, which come first, and which
-  /// `hears` gets, too: to read millions once more takes seconds.
+  /// `unit`: that of rates; `earlier`: lines of the run that is resumed. They come first, and
+  /// `hears` gets them, too: to read millions once more takes seconds.
   /// throws: Error if a file can't be created, or the lines can't be read
   MetricFiles(
       std::filesystem::path folder, const std::string& unit, const MetricLines& earlier,
