@@ -142,7 +142,7 @@ void compare_plans(const PlanRequest& request, const CLI::App& command) {
 /// Prints or writes a machine's text, or that of the machine on which this runs.
 void tell_machine(const PlanRequest& request, const CLI::App&) {
   PG_CHECK(request.machine.empty() == request.measure,
-           "give a machine's name or file, or --measure");
+           "give either a machine's name or file, or --measure");
   const auto write = [&](const std::string& text) {
     if (request.out.empty()) return print_text(text);
     write_result(request.out, text);

@@ -191,11 +191,13 @@ RunCosts read(const std::filesystem::path& folder, const std::string& model, int
   // No threads: kernels run on a device, or only take pretended time.
   seconds.threads = summary.at("machine").value("threads", 0);
   seconds.cores = summary["machine"].value("cores", 0);
+  if (seconds.threads > 0 && seconds.threads < seconds.cores / ranks)  // as OMP_NUM_THREADS says
+    seconds.most_threads = seconds.threads;
   return {std::move(planned),
           seconds,
           flags.at("--dtype").get<std::string>(),
           flags.at("--device").get<std::string>(),
-          std::max(1, seconds.cores / most_ranks),
+          std::clamp(seconds.cores / most_ranks, 1, seconds.most_threads),
           batch,
           ranks,
           data_words(flags)};

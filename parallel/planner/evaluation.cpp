@@ -55,10 +55,12 @@ Evaluation::Stages Evaluation::stages(int count, const CostSettings& settings, i
     of_run.examples = run_->examples;
     const ModelCosts costs = model_costs(model_, count, of_run, &known_);
     stages.seconds = stage_seconds(costs, *run_, ranks);
-    const auto now = stage_seconds(stages.costs, machine_), then = stage_seconds(costs, machine_);
-    for (int stage = 0; stage < stages.costs.training.stages(); ++stage)
-      if (then[stage].pass() > 0)
-        stages.seconds[stage].scale(now[stage].pass() / then[stage].pass());
+    if (settings.examples != of_run.examples) {
+      const auto now = stage_seconds(stages.costs, machine_), then = stage_seconds(costs, machine_);
+      for (int stage = 0; stage < stages.costs.training.stages(); ++stage)
+        if (then[stage].pass() > 0)
+          stages.seconds[stage].scale(now[stage].pass() / then[stage].pass());
+    }
   }
   for (StageCosts& stage : stages.costs.stages) stage.work = {};
   return stages;

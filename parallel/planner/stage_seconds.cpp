@@ -65,7 +65,8 @@ MeasuredSeconds::MeasuredSeconds(const Training& training, const Costs& costs, i
 std::vector<StageSeconds> stage_seconds(const ModelCosts& costs, const MeasuredSeconds& run,
                                         int ranks) {
   const CostSettings& settings = costs.settings;
-  const double slower = run.threads > 0 ? 1.0 * run.threads / std::max(1, run.cores / ranks) : 1;
+  const int own = std::clamp(run.cores / ranks, 1, run.most_threads);
+  const double slower = run.threads > 0 ? 1.0 * run.threads / own : 1;
   const double element = slower * run.element;
   std::vector<StageSeconds> all;
   double begin = 0;

@@ -47,6 +47,7 @@ struct MeasuredSeconds {
   std::vector<double> ends;          ///< of these: the arithmetic of the layers up to there
   double element = 0;                ///< of an update
   int cores = 0, threads = 0;  ///< that all ranks shared, and of each rank; 0: not on shared cores
+  int most_threads = std::numeric_limits<int>::max();  ///< of a rank, however few share the cores
 };
 
 /// Seconds of each stage as a run has them, whose microbatches `costs` have. A second forward, of a

@@ -92,6 +92,9 @@ TEST_CASE("kernels of a run take longer where its cores are shared by more ranks
   CHECK(computing(2, 1) == alone);
   CHECK_THAT(computing(2, 2), WithinRel(alone, 0.2));
   CHECK_THAT(computing(5, 4), WithinRel(alone, 0.2));
+  summary["machine"]["threads"] = 2;  // a limit, which other plans have, too
+  CHECK(computing(1, 1) == alone);
+  CHECK_THAT(computing(2, 2), WithinRel(alone / 2, 0.2));
   summary["machine"].erase("threads");
   CHECK_THAT(computing(2, 2), WithinRel(alone / 2, 0.2));
 }

@@ -19,7 +19,7 @@ TEST_CASE("plan machine prints what programs know, and a file") {
   CHECK(plangrad::nn::read_file(out) == output_of({"plan", "machine", "laptop"}));
   check_refused({"plan", "machine", "laptop", "--transport", "mpi"},
                 "--transport mpi needs --measure");
-  check_refused({"plan", "machine"}, "give a machine's name or file, or --measure");
+  check_refused({"plan", "machine"}, "give either a machine's name or file, or --measure");
   check_refused({"plan", "machine", "cray"}, "there is no machine and no file cray; machines are");
   const std::string bad = folder.write("bad.txt", "machine a\ndevice memory -1\n");
   check_refused({"plan", "machine", bad}, "bad.txt, line 2: memory: expected a number");
