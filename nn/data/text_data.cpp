@@ -112,15 +112,17 @@ constexpr std::uint32_t llmc_ids = 20240520;
 
 /// Whether the bytes are token ids of this width: their high parts take few values, as vocabularies
 /// have up to 2^18 tokens, and are 0 more often than tags of 2 bytes that alternate with words.
+/// Of few symbols, they are always 0, which ids of 2 bytes are by chance only if few are others.
 bool are_ids_of(std::size_t width, std::string_view bytes) {
   std::set<std::string_view> low, high;
-  std::size_t zeros = 0;
+  std::size_t zeros = 0, others = 0;
   for (std::size_t at = 0; at + width <= bytes.size(); at += width) {
-    low.insert(bytes.substr(at, 2));
+    others += low.insert(bytes.substr(at, 2)).first->find_first_not_of('\0') != bytes.npos;
     const std::string_view part = *high.insert(bytes.substr(at + 2, width - 2)).first;
     zeros += part.find_first_not_of('\0') == part.npos;
   }
-  return low.size() > 64 && high.size() <= 4 && 10 * zeros > 6 * (bytes.size() / width);
+  return (others >= 32 && zeros == bytes.size() / width) ||
+         (low.size() > 64 && high.size() <= 4 && 10 * zeros > 6 * (bytes.size() / width));
 }
 
 /// The id of 2 bytes that occurs most often, as padding does.
@@ -173,8 +175,7 @@ std::string kind_of_pairs(std::string_view bytes, std::uint16_t commonest) {
     apart += std::abs(count[0][byte] - count[1][byte]);
     common += std::min(count[0][byte], count[1][byte]) > 0.01 * pairs;
     if (byte > 0x7f) negative += count[1][byte];
-    const int exponent = byte & 0x7f;
-    if (exponent >= 0x10 && exponent < 0x48) ordinary += count[1][byte];
+    if (byte % 0x80 >= 0x10 && byte % 0x80 < 0x48) ordinary += count[1][byte];  // its exponent
   }
   if (std::ranges::count(count[1], 0.0) < 240 && alike[0] > 4 * alike[1])
     return "looks like big-endian token ids: swap their bytes";

@@ -171,12 +171,15 @@ TEST_CASE("text data: .bin files of other kinds are refused where it can be told
   std::string text;
   while (text.size() < 1000) text += "To be, or not to be: é ";
   refused(text, "is text");
-  std::string wide, small;
+  std::string wide, small, four, eight;
   for (std::uint32_t i = 0; i < 1000; ++i) {
     wide += word(i * 7919 % 100'000);
     small += std::string{static_cast<char>(i * 31 % 65), '\0'};
+    four += word(i * 31 % 58);
+    eight += word(i * 31 % 58) + word(0);
   }
-  refused(wide, "looks like token ids of 4 or 8 bytes");
+  for (const std::string& ids : {wide, four, eight, four.substr(0, 160), eight.substr(0, 320)})
+    refused(ids, "looks like token ids of 4 or 8 bytes");
   std::string three, swapped, letters, floats, doubles, utf16 = "\xff\xfe", ids;
   std::string halves, brains, bytes;
   for (std::uint32_t i = 0; i < 30'000; ++i) {
