@@ -103,8 +103,12 @@ Value word_at(std::string_view bytes, std::size_t at) {
   return value;
 }
 
-bool begins_as_utf16(std::string_view bytes) {
-  return bytes.starts_with("\xff\xfe") || bytes.starts_with("\xfe\xff");
+/// Says what a text is that begins with a mark of UTF-16 or UTF-32; empty without one.
+std::string marked_text(std::string_view bytes) {
+  const std::uint32_t first = bytes.size() < 4 ? 0 : word_at(bytes, 0);
+  const int bits = first == 0xfeff || first == 0xfffe0000 ? 32 : 16;
+  if (bits == 16 && !bytes.starts_with("\xff\xfe") && !bytes.starts_with("\xfe\xff")) return "";
+  return text("is text of UTF-", bits, ": convert it to UTF-8 by iconv -f UTF-", bits, " -t UTF-8");
 }
 
 /// Files of llm.c begin with a number for their kind, a date: that of files of token ids.
@@ -203,9 +207,9 @@ std::string other_than_tokens(std::string_view bytes) {
   if (start.size() >= 64 && valid_utf8_prefix(start) + 4 > start.size() &&
       std::ranges::none_of(start, [](char c) { return c >= 0 && c < '\t'; }))
     return "is text: give it a name that does not end in .bin";
-  if (begins_as_utf16(start) && start.size() >= 64 &&
-      4 * std::ranges::count(start, '\0') > std::ssize(start))  // of two bytes, most have a zero
-    return "is text of UTF-16: convert it to UTF-8, under a name without .bin";
+  if (start.size() >= 64 && 4 * std::ranges::count(start, '\0') > std::ssize(start))
+    if (const std::string kind = marked_text(start); !kind.empty())  // and most pairs have a zero
+      return kind + ", under a name without .bin";
   if (bytes.size() >= 128 && bytes.substr(2) == bytes.substr(0, bytes.size() - 2))
     return "holds the same id everywhere, from which nothing can be learnt: write it anew";
   const std::uint16_t commonest = commonest_id(start);
@@ -268,7 +272,7 @@ void check_text(const std::filesystem::path& path, std::string_view bytes,
   const std::string_view mark = bytes.substr(0, 32);  // its last character may be cut
   const bool is_utf8 = valid_utf8_prefix(mark) + 4 > mark.size();
   std::string kind = has_zero || !is_utf8 ? foreign_kind(bytes) : "";
-  if (kind.empty() && begins_as_utf16(bytes)) kind = "is text of UTF-16: convert it to UTF-8";
+  if (kind.empty()) kind = marked_text(bytes);
   constexpr const char* cure = "convert it to UTF-8, or use the vocabulary \"bytes\"";
   if (kind.empty() && has_zero && vocabulary != "bytes")
     kind = text("has bytes of value 0: name token ids of 2 bytes .bin; if it is text of UTF-16 ",
@@ -307,11 +311,8 @@ TextData load_text_data(const std::filesystem::path& data, const std::filesystem
                           "the validation data " + data.string() + ", the last tenth of it,")
             : data_of("the validation data " + validation.string(), validation, validation_bytes,
                       made.get(), tokens);
-  if (!made) {
-    const int size = std::max(train.largest(), validate.largest()) + 1;
-    train.set_vocabulary_size(size);
-    validate.set_vocabulary_size(size);
-  }
+  const int size = made ? made->size() : std::max(train.largest(), validate.largest()) + 1;
+  for (TokenData* part : {&train, &validate}) part->set_vocabulary_size(size);
   return {made, std::move(train), std::move(validate)};
 }
 

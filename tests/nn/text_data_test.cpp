@@ -207,6 +207,7 @@ TEST_CASE("text data: .bin files of other kinds are refused where it can be told
   refused(brains, "or bfloat16");
   refused(bytes, "looks like values of 1 byte: write token ids as uint16");
   refused(utf16, "is text of UTF-16");
+  refused(word(0xfeff) + four.substr(0, 160), "is text of UTF-32");
   for (const char byte : {'\0', '\xff'}) refused(std::string(128, byte), "the same id everywhere");
   refused(std::string(257, 'x') + "ustar  " + ids, "a tar archive");
   for (const auto& [start, what] : {std::pair("\x28\xb5\x2f\xfd", "packed by zstd"),
@@ -253,7 +254,9 @@ TEST_CASE("text data: what is no text is refused, though text may begin as a bin
   const fs::path good = folder.file("good.txt", "good");
   for (const auto& [bytes, why] :
        {std::pair("\x1f\x8b\x08" + zeros, "is packed by gzip"),
-        {"\xff\xfe\x2d\x4e", "is text of UTF-16: convert it to UTF-8"},
+        {"\xff\xfe\x2d\x4e", "is text of UTF-16: convert it to UTF-8 by iconv -f UTF-16 "},
+        {word(0xfeff) + word('a'), "is text of UTF-32: convert it to UTF-8 by iconv -f UTF-32 "},
+        {word(0xfffe0000) + word('a' << 24), "is text of UTF-32"},
         {"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n", "is a PDF: write its text to a file"},
         {zeros,
          "has bytes of value 0: name token ids of 2 bytes .bin; if it is text of UTF-16 without "
