@@ -91,13 +91,12 @@ void OpenFile::read(std::uint64_t at, std::span<std::byte> target) const {
 }
 
 std::string foreign_kind(std::string_view start) {
-  using namespace std::string_view_literals;
-  static constexpr auto web =
+  static constexpr std::string_view web =
       "is a web page or a server's error, not the file that its name promises: download it again, "
-      "from the link to the file itself, logged in where the site asks for it"sv;
-  static constexpr auto pickle =
+      "from the link to the file itself, logged in where the site asks for it";
+  static constexpr std::string_view pickle =
       "is a file of torch.save: load it in Python, and write it with save_pretrained of "
-      "transformers, or with safetensors.torch.save_file"sv;
+      "transformers, or with safetensors.torch.save_file";
   // Two bytes would not do: token ids, and the length with which safetensors begin, may have them.
   static constexpr std::pair<std::string_view, std::string_view> kinds[] = {
       {"version https://git-lfs",
@@ -116,6 +115,8 @@ std::string foreign_kind(std::string_view start) {
        "is a zip archive: unpack it; if torch.save wrote it, write it anew with save_pretrained"},
       {"\x80\2\x8a\x0a", pickle},
       {"\x80\2}q", pickle},
+      {"\x80\4\x95", "is a pickle: load it in Python, and write what it holds in another way"},
+      {"\x80\5\x95", "is a pickle: load it in Python, and write what it holds in another way"},
       {"gguf", "is a GGUF file of llama.cpp: use the model that it was converted from"},
       {"lmgg", "is a GGML file of llama.cpp: use the model that it was converted from"},
       {"litpkds", "is a PackedDataset of Lit-GPT: write its ids alone, as uint16"},
