@@ -45,9 +45,11 @@ int ranks_of(const parallel::PlanSpec& request) try {
   return 0;
 }
 
-/// The flags of the newest checkpoint of a run; none if there is none.
+/// The flags of the newest checkpoint of a run; none if there is none, or one that ranks refuse.
 json flags_in(const fs::path& run) try {
-  return nn::find_intact(run / "checkpoint").checkpoint->run().at("flags");
+  json flags = nn::find_intact(run / "checkpoint").checkpoint->run().at("flags");
+  flags.value("--steps", 0);  // throws if somebody made it a text
+  return flags;
 } catch (const std::exception&) {
   return json::object();
 }

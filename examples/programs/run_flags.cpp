@@ -260,13 +260,17 @@ void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>& own,
     PG_CHECK(name.starts_with("--") && app.get_option_no_throw(name), "--resume ", folder.string(),
              ": its checkpoint is damaged: ", name, " is no flag that this version saves; use the ",
              "plangrad that wrote it, or go back with --at");
+    const std::string type = app[name]->get_type_name(), word = parallel::text_of(value);
+    PG_CHECK((type != "N" && type != "X") || value.is_number(), "--resume ", folder.string(),
+             ": its checkpoint is damaged: it says ", name, ' ', value.dump(),
+             ", expected a number; go back with --at");
     if (replaced.contains(name) || of_one_session.contains(name) || typed.contains(name)) continue;
+    if (word.empty()) continue;  // else the flag would take the next one as its value
     from_checkpoint[name] = std::ranges::find(same, name) == same.end();
-    all.push_back(text(name, '=', parallel::text_of(value)));
-    if (!files.contains(name) || !value.is_string() || value == "chars" || value == "bytes")
-      continue;
+    all.push_back(text(name, '=', word));
+    if (!files.contains(name) || !value.is_string() || word == "chars" || word == "bytes") continue;
     saved_files.insert(name);
-    named += text(' ', name, ' ', value.get<std::string>());
+    named += text(' ', name, ' ', word);
   }
   if (!named.empty() && leads)  // the checkpoint may be a stranger's
     tell("the checkpoint names files to read:" + named + "; give these flags to read others");

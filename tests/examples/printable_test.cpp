@@ -158,15 +158,20 @@ TEST_CASE(
   const std::string path = runs.path("run/checkpoint/manifest.json");
   nlohmann::json manifest = nlohmann::json::parse(plangrad::nn::read_file(path));
   manifest["run"]["flags"].update({{"--help", true}, {"--quiet", true}, {"--lose", "0@3"}});
+  manifest["run"]["flags"]["--validation"] = "";  // takes no other flag as its value
   runs.folder.write("run/checkpoint/manifest.json", old_manifest(manifest));
   const Words resume{"train_gpt", "--resume", runs.path("run"), "--stop-after", "1"};
   const Finished harmless = succeeded(run(resume));
   CHECK_THAT(harmless.output, !Contains("Usage:") && Contains("loss"));
   CHECK_THAT(harmless.errors, Contains("the checkpoint names files to read"));
-  nlohmann::json asks_help = manifest;
-  asks_help["run"]["flags"]["-h"] = "x";
-  runs.folder.write("run/checkpoint/manifest.json", old_manifest(asks_help));
+  nlohmann::json edited = manifest;
+  edited["run"]["flags"]["-h"] = "x";
+  runs.folder.write("run/checkpoint/manifest.json", old_manifest(edited));
   CHECK_THAT(run(resume).errors, Contains("its checkpoint is damaged: -h is no flag"));
+  edited = manifest;
+  edited["run"]["flags"]["--steps"] = "9";
+  runs.folder.write("run/checkpoint/manifest.json", old_manifest(edited));
+  check_ended(run(resume), 2, "damaged: it says --steps \"9\", expected a number; go back with");
   manifest["files"][0]["name"] = "\x1b]0;title\x07";
   runs.folder.write("run/checkpoint/manifest.json", old_manifest(manifest));
   const Finished escaped = run(resume);
