@@ -114,9 +114,8 @@ std::string marked_text(std::string_view bytes) {
 /// Files of llm.c begin with a number for their kind, a date: that of files of token ids.
 constexpr std::uint32_t llmc_ids = 20240520;
 
-/// Whether the bytes are token ids of this width: their high parts take few values, as vocabularies
-/// have up to 2^18 tokens, and are 0 more often than tags of 2 bytes that alternate with words.
-/// Of few symbols, they are always 0, which ids of 2 bytes are by chance only if few are others.
+/// Whether bytes are token ids of this width: their high parts are all 0, or take few values, as
+/// vocabularies have up to 2^18 tokens, 0 more often than tags that alternate with words.
 bool are_ids_of(std::size_t width, std::string_view bytes) {
   std::set<std::string_view> low, high;
   std::size_t zeros = 0, others = 0;
@@ -134,8 +133,7 @@ std::uint16_t commonest_id(std::string_view bytes) {
   std::vector<int> count(1 << 16);
   std::uint16_t commonest = 0;
   for (std::size_t at = 0; at < bytes.size() / 2; ++at)
-    if (const auto id = word_at<std::uint16_t>(bytes, at); ++count[id] > count[commonest])
-      commonest = id;
+    if (auto id = word_at<std::uint16_t>(bytes, at); ++count[id] > count[commonest]) commonest = id;
   return commonest;
 }
 

@@ -214,7 +214,6 @@ TEST_CASE("text data: .bin files of other kinds are refused where it can be told
                                     {"\xfd\x37zXZ", "packed by xz"},
                                     {"BZh91AY&SY", "packed by bzip2"},
                                     {"\x1f\x8b\x08", "packed by gzip"},
-                                    {"\x80\4\x95", "a pickle"},
                                     {"\x80\5\x95", "a pickle"},
                                     {"PAR1", "a table of Parquet"},
                                     {"ARROW1", "a table of Arrow"},
