@@ -12,6 +12,7 @@
 
 #include <cerrno>
 
+#include "examples/elastic/rescue.h"
 #include "examples/programs/plan_flags.h"
 #include "examples/programs/program.h"
 #include "examples/programs/run_folder.h"
@@ -168,6 +169,7 @@ int Launcher::end(int status) {
   const std::string memory = memory_.path().string(), out = options_.out.string();
   const std::string counts = text("elastic: ", counted(losses_, "loss"), "; at most ", repeated_,
                                   " of ", done(), " updates were done again");
+  keep_aside();
   if (saved_in(memory_.path()) > 0 && !copy_.copy() && !copy_.copy()) {
     tell(counts);
     tell(text("elastic: the state in memory can't be copied to ", out, ": ", copy_.problem()));
@@ -186,9 +188,12 @@ int Launcher::end(int status) {
 
 /// Copies what a run that diverged has saved aside in memory.
 void Launcher::keep_aside() const {
-  const fs::path aside = memory_.path() / "diverged", kept = options_.out / "diverged";
+  const fs::path aside = memory_.path() / "diverged";
   std::error_code problem;
-  if (!fs::exists(aside, problem)) return;
+  if (saved_in(aside) == 0) return;
+  const std::string id = nn::find_intact(aside / "checkpoint").checkpoint->run_id();
+  const fs::path kept =
+      folder_aside(options_.out, id, std::ranges::count(words_, "--overwrite") > 0);
   fs::create_directories(options_.out, problem);
   fs::copy(aside, kept, fs::copy_options::recursive | fs::copy_options::overwrite_existing,
            problem);
@@ -202,7 +207,6 @@ std::optional<int> Launcher::last_status(int status) const {
   if (status == misused) return misused;
   if (status == diverged) {
     tell("elastic: the run diverged, as another start would: see the lines above");
-    keep_aside();
     return status;
   }
   if (steps() > 0 && saved() >= steps()) {

@@ -62,7 +62,8 @@ std::string how_to_go_back(const fs::path& run, int newest, bool wrong) {
                 older > 0 ? text(", and --at ", older, " from an older one") : "");
   if (older > 0) return back + resume_at(run, older);
   const fs::path here = fs::absolute(run / "").lexically_normal().parent_path();
-  if (here.filename() == "diverged") return how_to_go_back(here.parent_path(), newest, wrong);
+  if (here.filename().string().starts_with("diverged"))
+    return how_to_go_back(here.parent_path(), newest, wrong);
   return text("the run diverged, and no update before ", newest,
               " is saved, so begin anew, with --overwrite and a lower --learning-rate");
 }
@@ -132,6 +133,16 @@ fs::path lines_so_far(const fs::path& out) {
 }
 
 }  // namespace
+
+fs::path folder_aside(const fs::path& out, const std::string& run_id, bool gives_up) {
+  fs::path folder = out / "diverged";
+  std::error_code none;
+  for (int number = 2; !gives_up && newest_in(folder).run_id != run_id; ++number) {
+    if (!fs::exists(folder, none) || fs::is_empty(folder, none)) break;
+    folder = out / text("diverged-", number);
+  }
+  return folder;
+}
 
 Remains remains_of(SessionRank& rank) {
   const Plans::Shared shared = rank.like();
@@ -223,14 +234,13 @@ std::string Rescue::save(const RescueSettings& settings, const LearningRate& rat
   const std::string go_on = diverged_ ? how_to_go_back(from, newest, *updates.rbegin() <= newest)
                                       : "continue with " + resume_at(from, newest);
   if (*updates.rbegin() == first) return diverged_ && first > 0 ? go_on : "";
-  const fs::path to = diverged_ ? out / "diverged" : out;
-  for (const fs::path& folder : {out, to}) {
-    const bool is_given_up = settings.scope.overwrite && folder == to;
-    const std::string id = is_given_up ? "" : newest_in(folder).run_id;
-    if (!id.empty() && id != remains_.front().run_id)
-      return text("the last updates are lost, as ", folder.string(),
-                  " holds another run, which stays; save earlier with --save-every");
-  }
+  const bool gives_up = settings.scope.overwrite;
+  const std::string& own = remains_.front().run_id;
+  const std::string id = gives_up && !diverged_ ? "" : newest_in(out).run_id;
+  if (!id.empty() && id != own)
+    return text("the last updates are lost, as ", out.string(),
+                " holds another run, which stays; save earlier with --save-every");
+  const fs::path to = diverged_ ? folder_aside(out, own, gives_up) : out;
   std::string problem;
   for (auto update = updates.rbegin(); update != updates.rend() && *update > before; ++update) try {
       problem = problem_at(*update);

@@ -36,6 +36,11 @@ struct Remains {
   std::string run_id;
 };
 
+/// Where a run that diverged saves aside: diverged/, or diverged-2/, ... if another run's or user's
+/// files are there, which stay unless the user gives them up.
+std::filesystem::path folder_aside(const std::filesystem::path& out, const std::string& run_id,
+                                   bool gives_up);
+
 /// Takes what a rank still holds after its plan failed.
 Remains remains_of(SessionRank& rank);
 

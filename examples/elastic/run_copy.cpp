@@ -154,8 +154,9 @@ void RunCopy::copy_rest() {
   fs::recursive_directory_iterator entry(from_, gone), end;
   for (; !gone && entry != end; entry.increment(gone)) {
     const fs::path name = fs::relative(entry->path(), from_);
-    if (name == "checkpoint") entry.disable_recursion_pending();
-    if (name == "checkpoint" || name == "plangrad.lock") continue;
+    const bool is_apart = name == "checkpoint" || name == "diverged";
+    if (is_apart) entry.disable_recursion_pending();
+    if (is_apart || name == "plangrad.lock") continue;
     if (entry->is_directory(gone)) nn::make_folder(to_ / name);
     if (!entry->is_regular_file(gone)) continue;
     try {

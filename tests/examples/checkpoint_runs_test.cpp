@@ -307,6 +307,11 @@ TEST_CASE("a run that diverges leaves its good checkpoints, and goes back to one
                    Contains("go back: --resume " + out + " --at 2 continues from update 2\n"));
     CHECK(step_of(out) == 4);
   }
+  fs::remove_all(out + "/diverged");
+  runs.folder.write("run/diverged/metrics.csv", "mine");  // stays
+  check_ended(run(resume + Words{"--steps", "9", "--learning-rate", "1e20", "--clip", "0"}), 3,
+              "is saved aside, in " + out + "/diverged-2");
+  CHECK(plangrad::nn::read_file(out + "/diverged/metrics.csv") == "mine");
   // One that fails with nothing saved since names the older update, too.
   const Words lost{"--at", "2", "--stages", "2", "--steps", "9", "--lose", "1@4"};
   for (const std::string& to : {out, runs.path("moved")})

@@ -96,13 +96,16 @@ TEST_CASE("the program elastic starts nothing again that never began, and harms 
 TEST_CASE("a run of processes that diverges is not started again") {
   const Runs runs{{"--data-parallel", "2", "--steps", "12", "--quiet", "--evaluate-every", "0"}};
   runs.train("run", {"--stop-after", "4"});
+  runs.train("run/diverged", {"--stop-after", "1"});  // of another run
   const Finished ended =
       elastic(runs, {"train_gpt", "--resume", runs.path("run"), "--data", runs.data,
                      "--learning-rate", "1e20", "--clip", "0", "--transport", "mpi"});
   CHECK(ended.status == 3);
-  CHECK_THAT(ended.errors, Contains("elastic: the run diverged, as another start would") &&
-                               Contains("what is saved aside is in " + runs.path("run/diverged")));
-  CHECK(saved(runs, "run/diverged") == 5);
+  CHECK_THAT(ended.errors,
+             Contains("elastic: the run diverged, as another start would") &&
+                 Contains("what is saved aside is in " + runs.path("run/diverged-2")));
+  CHECK(saved(runs, "run/diverged-2") == 5);
+  CHECK(saved(runs, "run/diverged") == 1);
   CHECK(saved(runs, "run") == 4);
   // Of two stages only the last one meets it; the other stops because of that.
   const Words stages{"train_gpt",   "--resume",   runs.path("run"),
