@@ -51,7 +51,7 @@ void check_folder(const LaunchOptions& options, const Words& words) {
   std::error_code ignored;
   scope.out = options.out;
   scope.overwrite = std::ranges::count(words, "--overwrite") > 0;
-  if (fs::equivalent(options.out, options.resume, ignored)) return;
+  if (fs::equivalent(options.out, options.resume, ignored)) scope.out = options.resume;
   scope.resume_from(options.resume);
   check_out(scope);
 }

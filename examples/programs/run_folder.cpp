@@ -108,16 +108,21 @@ LoadedGpt load_gpt(const fs::path& folder, const DevicePtr& device) {
   return gpt;
 }
 
+/// Whether a run has left its events in a folder.
+static bool has_events(const fs::path& out) {
+  std::error_code none;
+  return std::ranges::any_of(fs::directory_iterator(out, none), [](const auto& file) {
+    return parallel::is_event_file(file.path().filename().string());
+  });
+}
+
 /// Whether a folder is that of a run which never saved: it has its events, an empty checkpoint/,
 /// and was not seen to end.
 static bool is_of_unsaved_run(const fs::path& out) {
   std::error_code none;
   const nlohmann::json summary = parallel::json_in(out / "summary.json");
   if (summary.is_object() && summary.value("state", "running") != "running") return false;
-  if (!fs::is_directory(out / "checkpoint", none)) return false;  // it was moved away
-  return std::ranges::any_of(fs::directory_iterator(out, none), [](const auto& file) {
-    return parallel::is_event_file(file.path().filename().string());
-  });
+  return fs::is_directory(out / "checkpoint", none) && has_events(out);  // else it was moved away
 }
 
 /// Checks that what a folder's checkpoint holds is an older state of the run.
@@ -136,23 +141,35 @@ static void check_checkpoint(const fs::path& out, const OpenedCheckpoint* resume
 }
 
 void check_out(const parallel::SessionScope& scope) {
+  constexpr std::array names{
+      "metrics.jsonl", "metrics.csv", "summary.json",  "report.html",
+      "trace.json",    "plan.html",   "recorded.plan", "checkpoint/manifest.json"};
   const fs::path& out = scope.out;
   std::error_code ignored;
-  if (scope.overwrite || out.empty() || !fs::exists(out, ignored)) return;
+  if (out.empty() || !fs::exists(out, ignored)) return;
+  for (const char* name : names)
+    PG_CHECK(!fs::is_directory(out / name, ignored), (out / name).string(),
+             " is a folder: move it away");
+  if (scope.overwrite) return;
   check_export_of(out, "replace it with --overwrite");
-  if (out == scope.resume) return;
+  const auto check_free = [&](const char* name) {
+    PG_CHECK(!fs::exists(fs::symlink_status(out / name, ignored)), "--out ", out.string(), " has ",
+             name, ", which the run would replace, and no run that wrote it: name another folder, ",
+             "or replace it with --overwrite");
+  };
+  if (out == scope.resume) {  // perhaps a folder of others' files to which a checkpoint/ was copied
+    const bool is_runs = fs::exists(out / "metrics.jsonl", ignored) || has_events(out);
+    if (!is_runs) std::for_each(names.begin(), names.end() - 1, check_free);  // but the manifest
+    return;
+  }
   if (!manifests_of(out / "checkpoint").empty()) return check_checkpoint(out, scope.resumed.get());
   for (const fs::directory_entry& file : fs::directory_iterator(out / "checkpoint", ignored))
     PG_CHECK(file.path().extension() != ".safetensors", file.path().string(), " is of no ",
              "checkpoint that the run could continue: move it away, name another folder, or ",
              "replace it with --overwrite");
   if (is_of_unsaved_run(out)) return;
-  for (const char* name :
-       {"metrics.jsonl", "metrics.csv", "summary.json", "report.html", "trace.json", "plan.html",
-        "recorded.plan", "diverged", "huggingface/plangrad-checksums.txt"})
-    PG_CHECK(!fs::exists(fs::symlink_status(out / name, ignored)), "--out ", out.string(), " has ",
-             name, ", which the run would replace, and no run to continue: name another folder, ",
-             "or replace it with --overwrite");
+  std::ranges::for_each(names, check_free);
+  for (const char* name : {"diverged", "huggingface/plangrad-checksums.txt"}) check_free(name);
 }
 
 }  // namespace plangrad::examples

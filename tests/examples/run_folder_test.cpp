@@ -86,6 +86,11 @@ TEST_CASE("a copy of a checkpoint continues no other one, however its folder is 
   CHECK(losses_by_update(out).size() == 6);
   fs::create_directory(runs.path("new"));
   fs::rename(copy, runs.path("new/checkpoint"));
+  runs.folder.write("new/metrics.csv", "mine");
+  for (const Words& words : {Words{}, Words{"elastic"}})
+    check_untouched(runs.path("new"), words + Words{"train_gpt", "--resume", runs.path("new")},
+                    "has metrics.csv, which the run would replace");
+  fs::remove(runs.path("new/metrics.csv"));
   runs.resume("new", {"--stop-after", "1"});
   CHECK(step_of(runs.path("new")) == 3);
 }
@@ -188,6 +193,9 @@ TEST_CASE("a run replaces no files that no run left") {
     runs.succeed(words + Words{"--overwrite"});
     CHECK(step_of(out) == 2);
   }
+  fs::create_directories(runs.path("taken/metrics.csv"));
+  check_untouched(runs.path("taken"), tiny_run(runs.data, runs.path("taken"), {"--overwrite"}),
+                  "metrics.csv is a folder: move it away");
   // The export of another run, which is intact:
   runs.train("run", {"--steps", "3"});
   const std::string out = runs.path("out");
