@@ -19,6 +19,7 @@
 #include "examples/programs/stop_signals.h"
 #include "nn/checkpoint/checkpoint.h"
 #include "nn/checkpoint/file.h"
+#include "parallel/observers/metric_files.h"
 #include "parallel/session/observer.h"
 
 namespace plangrad::examples {
@@ -68,6 +69,14 @@ Launcher::Launcher(LaunchOptions options, Words words)
     : options_(std::move(options)), words_(std::move(words)) {
   for (const char* flag : {"--out", "--transport"}) remove_flag(words_, flag);
   if (!options_.resume.empty()) first_ = options_.at < 0 ? saved_in(options_.resume) : options_.at;
+  std::error_code none;
+  std::string changed;  // metrics.jsonl, which copies from memory replace
+  if (first_ > 0 && fs::equivalent(options_.out, options_.resume, none))
+    parallel::earlier_metrics(
+        options_.out, first_,
+        nn::find_intact(options_.out / "checkpoint").checkpoint->run().value("metrics", json()),
+        true, changed);
+  if (!changed.empty()) tell("elastic: " + changed);
 }
 
 /// The command of mpirun: from the newest state in memory, if there is one.

@@ -123,10 +123,12 @@ TEST_CASE("a run of processes that goes back to an older update continues from w
   for (const char* loss : {"1@5", "1@8"}) {
     runs.train("run", {"--save-every", "2", "--steps", "4", "--keep", "3"});
     const Words back{"train_gpt", "--resume", runs.path("run"), "--data", runs.data, "--at", "2"};
+    runs.folder.write("run/metrics.jsonl", "mine\n");
     const Finished ended = succeeded(
         elastic(runs, back + Words{"--steps", "12", "--lose", loss, "--quiet"}, {"--every", "1"}));
     CHECK_THAT(ended.errors, Contains("elastic: 1 loss; "));
     CHECK(saved(runs, "run") == 12);
+    CHECK(plangrad::nn::read_file(runs.path("run/metrics.jsonl.before-1")) == "mine\n");
     CHECK(plangrad::nn::manifests_of(runs.path("run/checkpoint")).back() == "manifest-2.json");
   }
 }
