@@ -47,11 +47,12 @@ int ranks_of(const parallel::PlanSpec& request) try {
   return 0;
 }
 
-/// The flags of the newest checkpoint of a run; none if there is none, or one that ranks refuse.
-json flags_in(const fs::path& run) try {
-  json flags = nn::find_intact(run / "checkpoint").checkpoint->run().at("flags");
-  flags.value("--steps", 0);  // throws if somebody made it a text
-  return flags;
+/// What the newest checkpoint of a run says of it under a key; nothing if there is none, or one that
+/// ranks refuse.
+json said_in(const fs::path& run, const char* key) try {
+  json said = nn::find_intact(run / "checkpoint").checkpoint->run().at(key);
+  if (said.is_object()) said.value("--steps", 0);  // throws if somebody made it a text
+  return said;
 } catch (const std::exception&) {
   return json::object();
 }
@@ -71,11 +72,9 @@ Launcher::Launcher(LaunchOptions options, Words words)
   if (!options_.resume.empty()) first_ = options_.at < 0 ? saved_in(options_.resume) : options_.at;
   std::error_code none;
   std::string changed;  // metrics.jsonl, which copies from memory replace
-  if (first_ > 0 && fs::equivalent(options_.out, options_.resume, none))
-    parallel::earlier_metrics(
-        options_.out, first_,
-        nn::find_intact(options_.out / "checkpoint").checkpoint->run().value("metrics", json()),
-        true, changed);
+  if (fs::equivalent(options_.out, options_.resume, none))
+    if (const json written = said_in(options_.out, "metrics"); !written.empty())
+      parallel::earlier_metrics(options_.out, first_, written, true, changed);
   if (!changed.empty()) tell("elastic: " + changed);
 }
 
@@ -136,9 +135,9 @@ int Launcher::attempt() {
 
 /// The updates of the whole run; 0: its first checkpoint will tell.
 int Launcher::steps() const {
-  if (const int own = flags_in(memory_.path()).value("--steps", 0)) return own;
+  if (const int own = said_in(memory_.path(), "flags").value("--steps", 0)) return own;
   if (const int given = std::atoi(value_of(words_, "--steps").c_str())) return given;
-  return options_.resume.empty() ? 0 : flags_in(options_.resume).value("--steps", 0);
+  return options_.resume.empty() ? 0 : said_in(options_.resume, "flags").value("--steps", 0);
 }
 
 /// The newest update that another start goes on from, and the last one that has a line.
@@ -165,7 +164,7 @@ void Launcher::note_loss(int status) {
   saved_ = newest;
   ++losses_;
   repeated_ += again;
-  if (flags_.is_null() && newest > 0) flags_ = flags_in(memory_.path());
+  if (flags_.is_null() && newest > 0) flags_ = said_in(memory_.path(), "flags");
   if (options_.fewer && newest > 0) options_.ranks = std::max(1, options_.ranks - 1);
   const std::string line = text("a rank is lost after update ", done(), " (status ", status,
                                 "); at most ", counted(again, "update"), " to do again");

@@ -137,10 +137,10 @@ fs::path lines_so_far(const fs::path& out) {
 fs::path folder_aside(const fs::path& out, const std::string& run_id, bool gives_up) {
   fs::path folder = out / "diverged";
   std::error_code none;
-  for (int number = 2; !gives_up && newest_in(folder).run_id != run_id; ++number) {
-    if (!fs::exists(folder, none) || fs::is_empty(folder, none)) break;
+  for (int number = 2; !gives_up && newest_in(folder).run_id != run_id &&
+                       fs::exists(folder, none) && !fs::is_empty(folder, none);
+       ++number)
     folder = out / text("diverged-", number);
-  }
   return folder;
 }
 
@@ -234,13 +234,12 @@ std::string Rescue::save(const RescueSettings& settings, const LearningRate& rat
   const std::string go_on = diverged_ ? how_to_go_back(from, newest, *updates.rbegin() <= newest)
                                       : "continue with " + resume_at(from, newest);
   if (*updates.rbegin() == first) return diverged_ && first > 0 ? go_on : "";
-  const bool gives_up = settings.scope.overwrite;
   const std::string& own = remains_.front().run_id;
-  const std::string id = gives_up && !diverged_ ? "" : newest_in(out).run_id;
+  const std::string id = settings.scope.overwrite && !diverged_ ? "" : newest_in(out).run_id;
   if (!id.empty() && id != own)
     return text("the last updates are lost, as ", out.string(),
                 " holds another run, which stays; save earlier with --save-every");
-  const fs::path to = diverged_ ? folder_aside(out, own, gives_up) : out;
+  const fs::path to = diverged_ ? folder_aside(out, own, settings.scope.overwrite) : out;
   std::string problem;
   for (auto update = updates.rbegin(); update != updates.rend() && *update > before; ++update) try {
       problem = problem_at(*update);

@@ -141,35 +141,32 @@ static void check_checkpoint(const fs::path& out, const OpenedCheckpoint* resume
 }
 
 void check_out(const parallel::SessionScope& scope) {
-  constexpr std::array names{
-      "metrics.jsonl", "metrics.csv", "summary.json",  "report.html",
-      "trace.json",    "plan.html",   "recorded.plan", "checkpoint/manifest.json"};
+  constexpr auto names = std::to_array<const char*>(
+      {"metrics.jsonl", "metrics.csv", "summary.json", "report.html", "trace.json", "plan.html",
+       "recorded.plan", "checkpoint/manifest.json", "huggingface/plangrad-checksums.txt",
+       "diverged"});
+  const std::span<const char* const> all(names);
   const fs::path& out = scope.out;
   std::error_code ignored;
   if (out.empty() || !fs::exists(out, ignored)) return;
-  for (const char* name : names)
+  for (const char* name : all.first(names.size() - 1))
     PG_CHECK(!fs::is_directory(out / name, ignored), (out / name).string(),
              " is a folder: move it away");
   if (scope.overwrite) return;
   check_export_of(out, "replace it with --overwrite");
-  const auto check_free = [&](const char* name) {
+  const bool resumes = out == scope.resume;  // perhaps a copied checkpoint/ beside others' files
+  if (resumes && (fs::exists(out / "metrics.jsonl", ignored) || has_events(out))) return;
+  if (!resumes && !manifests_of(out / "checkpoint").empty())
+    return check_checkpoint(out, scope.resumed.get());
+  for (const fs::directory_entry& file : fs::directory_iterator(out / "checkpoint", ignored))
+    PG_CHECK(resumes || file.path().extension() != ".safetensors", file.path().string(),
+             " is of no checkpoint that the run could continue: move it away, name another ",
+             "folder, or replace it with --overwrite");
+  if (is_of_unsaved_run(out)) return;
+  for (const char* name : resumes ? all.first(names.size() - 3) : all)
     PG_CHECK(!fs::exists(fs::symlink_status(out / name, ignored)), "--out ", out.string(), " has ",
              name, ", which the run would replace, and no run that wrote it: name another folder, ",
              "or replace it with --overwrite");
-  };
-  if (out == scope.resume) {  // perhaps a folder of others' files to which a checkpoint/ was copied
-    const bool is_runs = fs::exists(out / "metrics.jsonl", ignored) || has_events(out);
-    if (!is_runs) std::for_each(names.begin(), names.end() - 1, check_free);  // but the manifest
-    return;
-  }
-  if (!manifests_of(out / "checkpoint").empty()) return check_checkpoint(out, scope.resumed.get());
-  for (const fs::directory_entry& file : fs::directory_iterator(out / "checkpoint", ignored))
-    PG_CHECK(file.path().extension() != ".safetensors", file.path().string(), " is of no ",
-             "checkpoint that the run could continue: move it away, name another folder, or ",
-             "replace it with --overwrite");
-  if (is_of_unsaved_run(out)) return;
-  std::ranges::for_each(names, check_free);
-  for (const char* name : {"diverged", "huggingface/plangrad-checksums.txt"}) check_free(name);
 }
 
 }  // namespace plangrad::examples
