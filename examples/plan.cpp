@@ -1,6 +1,5 @@
 // plan: shows, verifies, simulates and draws plans, made by a schedule or read from a text file.
-// Not here: the work itself (parallel/). A plan needs no model and no data.
-// Chapter 06.
+// Not here: the work itself (parallel/). A plan needs no model and no data. Chapter 06.
 #include <fmt/ranges.h>
 #include <unistd.h>
 

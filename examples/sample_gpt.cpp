@@ -1,7 +1,6 @@
 // sample_gpt: writes text with a GPT that train_gpt trained, or with GPT-2 files from Hugging Face.
 // Not here: reading models (examples/programs/run_folder.h), and a cache of keys and values: each
-// token's forward pass reads the whole context again.
-// Chapter 02.
+// token's forward pass reads the whole context again. Chapter 02.
 
 #include "autograd/ops.h"
 #include "examples/programs/exports.h"

@@ -1,6 +1,5 @@
 // train_vocabulary: makes a byte-pair vocabulary from a text, in the files that GPT-2 uses.
-// Not here: the training itself (examples/programs/train_byte_pair.h).
-// Chapter 02.
+// Not here: the training itself (examples/programs/train_byte_pair.h). Chapter 02.
 
 #include "examples/programs/program.h"
 #include "examples/programs/train_byte_pair.h"

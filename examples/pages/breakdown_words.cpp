@@ -1,5 +1,4 @@
-// Parts that are zero but for rounding, a billionth of the total, are shown as 0.
-// Chapter 06.
+// Parts that are zero but for rounding, a billionth of the total, are shown as 0. Chapter 06.
 #include "examples/pages/breakdown_words.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,5 @@
 // What a run was asked for is its summary's "config". A flag that one run lacks counts as
-// different.
-// Chapter 06.
+// different. Chapter 06.
 #include "examples/pages/compare_runs.h"
 
 #include <nlohmann/json.hpp>

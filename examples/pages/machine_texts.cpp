@@ -1,5 +1,4 @@
-// Divides the one text of all machines that the build embeds.
-// Chapter 06.
+// Divides the one text of all machines that the build embeds. Chapter 06.
 #include "examples/pages/machine_texts.h"
 
 #include <sstream>

@@ -1,6 +1,5 @@
 // A page shows about a thousand points, so a long run's updates are averaged. The histogram counts
-// each update: it is there to show the few that took long.
-// Chapter 06.
+// each update: it is there to show the few that took long. Chapter 06.
 #include "examples/pages/metrics_table.h"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // Facts are JSON first; words, comparisons and the page follow from it by the table.
-// Not here: the table (fact_words.cpp).
-// Chapter 06.
+// Not here: the table (fact_words.cpp). Chapter 06.
 #include "examples/pages/plan_facts.h"
 
 #include <nlohmann/json.hpp>

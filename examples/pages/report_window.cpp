@@ -1,6 +1,5 @@
 // Times are whole ticks, a hundred-thousandth of the recorded time, and cells are text of the plan:
-// a cell is about 20 bytes of the page.
-// Chapter 06.
+// a cell is about 20 bytes of the page. Chapter 06.
 #include "examples/pages/report_window.h"
 
 #include "examples/pages/breakdown_words.h"

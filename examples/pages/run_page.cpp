@@ -1,5 +1,4 @@
-// What was recorded is drawn once; the rest of a page is written anew each time.
-// Chapter 06.
+// What was recorded is drawn once; the rest of a page is written anew each time. Chapter 06.
 #include "examples/pages/run_page.h"
 
 #include <fmt/format.h>

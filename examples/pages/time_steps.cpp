@@ -1,5 +1,4 @@
-// A message counts in the time step in which it begins.
-// Chapters 06 and 08.
+// A message counts in the time step in which it begins. Chapters 06 and 08.
 #include "examples/pages/time_steps.h"
 
 #include "autograd/error.h"

@@ -1,7 +1,6 @@
 // Makes devices with a profile, and measures what their kernels are compared to.
 // Rates are medians, as the kernels' own times show the usual moment, and not the best one. Calls
-// are added up by kind; a lock is cheap beside a kernel, and there are few threads.
-// Chapter 03.
+// are added up by kind; a lock is cheap beside a kernel, and there are few threads. Chapter 03.
 #include "examples/profile/profiled_device.h"
 
 #include "examples/profile/profiled_backend.h"

@@ -1,6 +1,5 @@
 // The flags of train_gpt, an estimate of the memory that a run needs, and sequences of text, copied
-// to a rank's device.
-// Chapters 02 and 05.
+// to a rank's device. Chapters 02 and 05.
 #include "examples/programs/gpt_run.h"
 #include "examples/programs/exports.h"
 

@@ -1,5 +1,4 @@
-// Rows that are printed can be lowered: what is said of them is comments.
-// Chapter 06.
+// Rows that are printed can be lowered: what is said of them is comments. Chapter 06.
 #include "examples/programs/plan_order.h"
 
 #include <fmt/ranges.h>

@@ -1,5 +1,4 @@
-// A graph is a text with a line for each operator.
-// Chapter 16.
+// A graph is a text with a line for each operator. Chapter 16.
 #include "examples/programs/plan_place.h"
 
 #include <fmt/ranges.h>

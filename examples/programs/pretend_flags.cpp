@@ -1,5 +1,4 @@
-// Parses lists of times, and rejects what would have no effect.
-// Chapter 06.
+// Parses lists of times, and rejects what would have no effect. Chapter 06.
 #include "examples/programs/pretend_flags.h"
 
 #include "examples/programs/plan_machine.h"

@@ -1,6 +1,5 @@
 // PretendFlags: the flags that give a run the times of devices and links that it does not have.
-// Not here: what these do to a run (engine/pretended.h).
-// Chapter 06.
+// Not here: what these do to a run (engine/pretended.h). Chapter 06.
 #pragma once
 
 #include "parallel/engine/pretended.h"

@@ -1,6 +1,5 @@
 // Checks the values of flags, and turns exceptions into one line and an exit status.
-// Not here: the meaning of flags.
-// Chapter 02.
+// Not here: the meaning of flags. Chapter 02.
 #include "examples/programs/program.h"
 
 #include <fcntl.h>

@@ -1,6 +1,5 @@
 // The flags of pruning: their names, which of them can be combined, and defaults that follow from
-// other flags.
-// Chapter 11.
+// other flags. Chapter 11.
 #include "examples/programs/prune_flags.h"
 
 #include "examples/programs/program.h"

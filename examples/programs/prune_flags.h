@@ -1,6 +1,5 @@
 // PruneFlags: the flags that say how a run is pruned.
-// Not here: the methods, and when they act (sparse/prune_run.h).
-// Chapter 11.
+// Not here: the methods, and when they act (sparse/prune_run.h). Chapter 11.
 #pragma once
 
 #include "parallel/plan/codec_spec.h"

@@ -1,6 +1,5 @@
 // Maps --device to the functions of cuda/devices.h. CMake sets the macros PLANGRAD_EMULATOR and
-// PLANGRAD_CUDA for this file where the build has these devices.
-// Chapter 04.
+// PLANGRAD_CUDA for this file where the build has these devices. Chapter 04.
 #include "examples/programs/rank_device.h"
 
 #include "autograd/cpu/cpu_backend.h"

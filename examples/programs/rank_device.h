@@ -1,6 +1,5 @@
 // The flag --device, which selects where ranks compute, and the functions of cuda/devices.h for it.
-// Not here: what those functions do.
-// Chapter 04.
+// Not here: what those functions do. Chapter 04.
 #pragma once
 
 #include <string>

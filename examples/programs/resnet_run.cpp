@@ -1,6 +1,5 @@
 // The flags of train_resnet, an estimate of the memory that a run needs, and images, copied to a
-// rank's device.
-// Chapters 02 and 05.
+// rank's device. Chapters 02 and 05.
 #include "examples/programs/resnet_run.h"
 
 #include "examples/programs/program.h"

@@ -1,6 +1,5 @@
 // Selects the examples of each microbatch.
-// Not here: the examples themselves (gpt_run.h, resnet_run.h).
-// Chapter 05.
+// Not here: the examples themselves (gpt_run.h, resnet_run.h). Chapter 05.
 #include "examples/programs/run_data.h"
 
 namespace plangrad::examples {

@@ -1,6 +1,5 @@
 // Examples, and the microbatches that a run's plans make of them.
-// Not here: the two kinds of examples, text and images (gpt_run.h, resnet_run.h).
-// Chapter 05.
+// Not here: the two kinds of examples, text and images (gpt_run.h, resnet_run.h). Chapter 05.
 #pragma once
 
 #include "parallel/session/session.h"

@@ -1,6 +1,5 @@
 // Parses the flags that training programs share; a resumed run's saved flags are parsed first.
-// Not here: the flags of a program's model and data.
-// Chapter 02.
+// Not here: the flags of a program's model and data. Chapter 02.
 #include "examples/programs/run_flags.h"
 
 #include <unistd.h>

@@ -1,6 +1,5 @@
 // RunFlags: the flags that all training programs have, as values: checked, saved with a run, and
-// read back to resume it. Not here: a program's model and data, and the run itself.
-// Chapter 02.
+// read back to resume it. Not here: a program's model and data, and the run itself. Chapter 02.
 #pragma once
 
 #include "examples/elastic/elastic.h"

@@ -1,6 +1,5 @@
 // Finds the parts of a layout that flags leave open, and rejects combinations that do not fit.
-// Not here: how many ranks a schedule needs (plan_flags.h).
-// Chapter 06.
+// Not here: how many ranks a schedule needs (plan_flags.h). Chapter 06.
 #include "examples/programs/run_layout.h"
 
 #include "examples/programs/program.h"

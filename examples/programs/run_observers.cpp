@@ -1,5 +1,4 @@
-// The one list in which observers register.
-// Chapter 05.
+// The one list in which observers register. Chapter 05.
 #include "examples/programs/run_observers.h"
 
 #include "examples/elastic/elastic_news.h"

@@ -1,6 +1,5 @@
 // Starts ranks as threads or processes, and makes their devices.
-// Not here: how a run is laid out (run_layout.h), and signals (stop_signals.h).
-// Chapter 05.
+// Not here: how a run is laid out (run_layout.h), and signals (stop_signals.h). Chapter 05.
 #include "examples/programs/run_session.h"
 
 #include "autograd/cpu/cpu_backend.h"

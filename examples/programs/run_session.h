@@ -1,7 +1,6 @@
 // Starts the ranks of a training run as threads or processes, and checks the checkpoint of a
 // resumed run. Not here: the session itself (parallel/session/session.h); a program's model and
-// data.
-// Chapter 05.
+// data. Chapter 05.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,5 +1,4 @@
-// A signal handler may only write atomic variables without a lock, and call write().
-// Chapter 15.
+// A signal handler may only write atomic variables without a lock, and call write(). Chapter 15.
 #include "examples/programs/stop_signals.h"
 
 #include <unistd.h>

@@ -1,6 +1,5 @@
 // Signals that ask a run to end: it saves after the plan under way, and ends with the signal's
-// status. Not here: who asks whether one came (run_session.h).
-// Chapter 15.
+// status. Not here: who asks whether one came (run_session.h). Chapter 15.
 #pragma once
 
 #include <csignal>

@@ -1,6 +1,5 @@
 // Counts pairs once, then only where a merge changed a word. The queue keeps outdated counts and
-// skips them when they come up.
-// Chapter 02; Sennrich et al. 2016, algorithm 1.
+// skips them when they come up. Chapter 02; Sennrich et al. 2016, algorithm 1.
 #include "examples/programs/train_byte_pair.h"
 
 #include <queue>

@@ -1,6 +1,5 @@
 // Trains a byte-pair vocabulary: joins the most frequent pair of neighbours, again and again.
-// Not here: using it (nn/text/byte_pair.h).
-// Chapter 02; Sennrich et al. 2016, algorithm 1.
+// Not here: using it (nn/text/byte_pair.h). Chapter 02; Sennrich et al. 2016, algorithm 1.
 #pragma once
 
 #include "nn/text/byte_pair.h"

@@ -1,5 +1,4 @@
-// The table of ideas. A test compares each formula with the simulator.
-// Chapters 05 to 09.
+// The table of ideas. A test compares each formula with the simulator. Chapters 05 to 09.
 #include "examples/pages/player/ideas.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,4 @@
-// From a request to a plan, its timeline, and the answer's parts.
-// Chapter 06.
+// From a request to a plan, its timeline, and the answer's parts. Chapter 06.
 #include "examples/pages/player/player_facts.h"
 
 #include <nlohmann/json.hpp>

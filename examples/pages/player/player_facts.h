@@ -1,7 +1,6 @@
 // answer: the facts that the plan player shows, from a request to an answer, both JSON. The program
 // `plan` writes an answer into a page; as WebAssembly, the same function answers in the page.
-// Not here: the page (player_page.h), and how to read a request (request.h).
-// Chapter 06.
+// Not here: the page (player_page.h), and how to read a request (request.h). Chapter 06.
 //
 // examples/pages/player holds the plan player:
 // player_facts.h   this; request.h: what it is asked, ideas.h: what schedules are about

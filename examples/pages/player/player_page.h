@@ -1,7 +1,6 @@
 // The page of the plan player: one HTML file that needs no network. It holds plans with their
 // answers and, if the build had emscripten, the code that answers for any other plan.
-// Not here: answers (player_facts.h); the page's parts, which are files in page/.
-// Chapter 06.
+// Not here: answers (player_facts.h); the page's parts, which are files in page/. Chapter 06.
 #pragma once
 
 #include <string>

@@ -1,6 +1,5 @@
 // player_module: plangrad's verifier, schedules and simulator as WebAssembly, for a page.
-// Not here: what they answer (examples/pages/player/player_facts.h), and the page.
-// Chapter 06.
+// Not here: what they answer (examples/pages/player/player_facts.h), and the page. Chapter 06.
 //
 // module.cmake   builds it by emscripten, where PLANGRAD_PLAYER finds that
 // wasm.cpp       the function that JavaScript calls; answer.js: how it calls it
