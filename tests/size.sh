@@ -14,7 +14,7 @@ limits='
 library     42622    autograd, nn, parallel, sparse, and cuda without its emulator
 emulator     6750    cuda/emulator
 examples    18435    programs and their pages
-tests       57568
+tests       57575
 tutorials    3930    code of chapters: kernels, and scripts that draw and measure
 build         700    CMakeLists.txt, .ci/
 '

@@ -87,8 +87,9 @@ TEST_CASE("a copy of a checkpoint continues no other one, however its folder is 
   fs::create_directory(runs.path("new"));
   fs::rename(copy, runs.path("new/checkpoint"));
   runs.folder.write("new/metrics.csv", "mine");
+  const Words again{"train_gpt", "--resume", runs.path("new"), "--data", runs.data};
   for (const Words& words : {Words{}, Words{"elastic"}})
-    check_untouched(runs.path("new"), words + Words{"train_gpt", "--resume", runs.path("new")},
+    check_untouched(runs.path("new"), words + again,
                     "has metrics.csv, which the run would replace");
   fs::remove(runs.path("new/metrics.csv"));
   runs.resume("new", {"--stop-after", "1"});
