@@ -47,8 +47,8 @@ int ranks_of(const parallel::PlanSpec& request) try {
   return 0;
 }
 
-/// What the newest checkpoint of a run says of it under a key; nothing if there is none, or one that
-/// ranks refuse.
+/// What the newest checkpoint of a run says of it under a key; nothing if there is none, or if it
+/// is one that ranks refuse.
 json said_in(const fs::path& run, const char* key) try {
   json said = nn::find_intact(run / "checkpoint").checkpoint->run().at(key);
   if (said.is_object()) said.value("--steps", 0);  // throws if somebody made it a text
