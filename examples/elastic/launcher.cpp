@@ -47,11 +47,11 @@ int ranks_of(const parallel::PlanSpec& request) try {
   return 0;
 }
 
-/// What the newest checkpoint of a run says of it under a key; nothing if there is none, or if it
-/// is one that ranks refuse.
+/// The value of a key in the run's newest checkpoint. It is empty if there is no such checkpoint,
+/// or if ranks would refuse it.
 json said_in(const fs::path& run, const char* key) try {
   json said = nn::find_intact(run / "checkpoint").checkpoint->run().at(key);
-  if (said.is_object()) said.value("--steps", 0);  // throws if somebody made it a text
+  if (said.is_object()) said.value("--steps", 0);  // throws if that is no number
   return said;
 } catch (const std::exception&) {
   return json::object();

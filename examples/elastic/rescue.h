@@ -36,8 +36,8 @@ struct Remains {
   std::string run_id;
 };
 
-/// Where a run that diverged saves aside: diverged/, or diverged-2/, ... if another run's or user's
-/// files are there, which stay unless the user gives them up.
+/// The folder in which a run that diverged saves its last update: diverged/, or diverged-2/ and so
+/// on if that has files of others. These stay, unless the user gives them up by --overwrite.
 std::filesystem::path folder_aside(const std::filesystem::path& out, const std::string& run_id,
                                    bool gives_up);
 

@@ -86,7 +86,7 @@ std::string difference(const fs::path& folder, const std::string& list, bool all
 
 bool holds_export(const fs::path& folder) { return fs::exists(folder / export_list); }
 
-/// What an export that was broken off has left beside its folder, if none writes there now.
+/// Says that a broken export has left files beside its folder; nullopt if none has.
 std::optional<std::string> broken_off(const fs::path& folder) {
   for (const char* end : {partial, ".partial"}) {  // the second is that of earlier versions
     const fs::path left = (folder / "").parent_path().string() + end;

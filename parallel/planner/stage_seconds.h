@@ -14,7 +14,7 @@ struct StageSeconds {
   double forward = 0, backward = 0, input_part = 0, weight_part = 0;
   double update = 0;  ///< of one rank that has the whole state
 
-  /// Of a microbatch, forward and back.
+  /// The seconds of a microbatch: those of its forward and its backward.
   double pass() const { return forward + backward; }
   /// Adds what a microbatch takes, `times` over.
   void add(const StageSeconds& other, double times) {
@@ -30,7 +30,7 @@ struct StageSeconds {
 /// seconds are added to each forward and backward, half of them to each part of a backward.
 std::vector<StageSeconds> stage_seconds(const ModelCosts& costs, const Machine& machine);
 
-/// What a run's computations took: a microbatch in each of its stages, and an update of one element
+/// The seconds that a run needed for a microbatch in each of its stages, and to update one element
 /// of the weights. A stage's seconds are divided by arithmetic, over its layers and within them.
 struct MeasuredSeconds {
   /// training: how the run cut the model, and whether its backwards computed layers again, whose

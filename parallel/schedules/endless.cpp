@@ -8,7 +8,7 @@
 namespace plangrad::parallel {
 namespace {
 
-/// Where a row repeats itself: row[i + length] is row[i], counted on, for i in [first, last).
+/// The regular part of a row: for i in [first, last), row[i + length] is row[i] with later numbers.
 struct Regular {
   int first = 0, last = 0, length = 0;
 };

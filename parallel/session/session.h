@@ -142,7 +142,7 @@ class Borders {
   int last() const { return last_; }
   /// The updates from `done` on to the next border.
   int distance(int done) const;
-  /// What is at the border after `done` updates, the latest before them after `before`; null: none.
+  /// Says why a plan ends after `done` updates, where the last one ended after `before`; or null.
   const char* why(int before, int done) const;
   bool saves(int before, int done) const { return is_due(save_every_, before, done); }
 
