@@ -66,12 +66,23 @@ bool verify(const fs::path& folder, const std::string& manifest) {
   }
 }
 
+/// Whether a checkpoint/ is that of a GPT's whole run, which exports its model beside it.
+bool has_exported(const fs::path& folder) {
+  if (folder.empty() || !fs::exists(folder / "../checkpoint" / manifest_name)) return false;
+  const Checkpoint newest(folder);
+  return newest.run().contains("model") &&
+         newest.run().value("flags", json::object()).value("--steps", json()) == newest.step();
+}
+
 /// Reads all bytes of an export, if the folder is one. Returns whether they are intact and, if a
-/// checkpoint is given, of its model.
+/// checkpoint is given, of its model. Nothing else may be where a run exported it.
 bool verify_export(const fs::path& folder, const std::string& name,
                    const fs::path& checkpoint = {}) try {
-  const std::optional<std::string> damage = export_damage(folder, /*all*/ true, checkpoint);
-  if (!damage && fs::exists(folder / "model.safetensors"))
+  std::optional<std::string> damage = export_damage(folder, /*all*/ true, checkpoint);
+  const bool has_model = fs::exists(folder / "model.safetensors");
+  if (!damage && !has_model && fs::exists(fs::symlink_status(folder)) && has_exported(checkpoint))
+    damage = "what is there is not the run's export: move it away, and export again";
+  if (!damage && has_model)
     print_line(name + ": without checksums, so damage would not be found");
   else if (damage)
     print_line(name + (damage->empty() ? ": intact" : ": DAMAGED: " + *damage));
@@ -132,8 +143,7 @@ void show(const fs::path& run) {
 }
 
 void export_to(const fs::path& folder, const fs::path& run) {
-  const LoadedGpt loaded = usage([&] { return load_gpt(run, plangrad::autograd::cpu_device()); });
-  export_gpt(loaded, folder);
+  export_gpt(usage([&] { return load_gpt(run, plangrad::autograd::cpu_device()); }), folder);
 }
 
 /// Describes how much two tensors differ; empty if they have the same bytes.

@@ -126,8 +126,7 @@ int main(int argc, char** argv) {
   CLI::App app(
       "Trains a GPT on text, on one or many ranks. Writes to a folder: metrics (metrics.jsonl, "
       "metrics.csv, and events for TensorBoard), summary.json, trace.json, report.html, "
-      "checkpoint/ "
-      "and, at the end, the model for Hugging Face in huggingface/.",
+      "checkpoint/ and, at the end, the model for Hugging Face in huggingface/.",
       "train_gpt");
   GptRun run;
   run.add_flags(app);

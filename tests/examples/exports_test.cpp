@@ -107,6 +107,17 @@ TEST_CASE("an export of another model, or one that was broken off, is told by ch
   runs.folder.write("run/huggingface/plangrad-checksums.txt",
                     "an export by plangrad that is not complete\n");
   check_told("broken export: export again");
+  const std::string cure = "what is there is not the run's export: move it away, and export again";
+  fs::remove_all(folder);
+  runs.folder.write("run/huggingface", "mine");
+  check_told(cure);
+  fs::remove(folder);
+  fs::create_directory(folder);
+  check_told(cure);
+  runs.folder.write("run/huggingface/README.md", "mine");
+  check_told(cure);
+  runs.resume("run", {"--steps", "9", "--stop-after", "1"});  // not at its end yet
+  runs.succeed({"checkpoint", "verify", out});
 }
 
 TEST_CASE("an export that another program changed is not replaced") {
