@@ -98,7 +98,8 @@ LoadedGpt load_gpt(const fs::path& folder, const DevicePtr& device) {
   const bool may_be_run = fs::exists(folder / "checkpoint") || !manifests_of(folder).empty() ||
                           other_weights(folder).empty();
   const bool is_run = !manifests_of(folder / "checkpoint").empty() ||  // whatever is beside that
-                      (may_be_run && !fs::exists(folder / "config.json"));
+                      (may_be_run && !fs::exists(folder / "config.json") &&
+                       !fs::is_regular_file(folder));  // which load_folder() refuses
   if (is_run && fs::exists(folder / "config.json"))
     tell("note: " + folder.string() +
          " holds a run and a config.json: the run's weights are taken; " +

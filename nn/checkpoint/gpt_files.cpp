@@ -240,6 +240,8 @@ std::string other_weights(const fs::path& folder) {
 }
 
 GptConfig read_gpt_config(const fs::path& folder) {
+  PG_CHECK(!fs::is_regular_file(folder), folder.string(),
+           " is a file: name its folder: ", fs::absolute(folder).parent_path().string());
   const fs::path path = folder / "config.json";
   const std::string others = fs::exists(path) ? "" : other_weights(folder);
   PG_CHECK(others.empty(), folder.string(), " has no config.json, but ", others);

@@ -117,6 +117,11 @@ TEST_CASE("flags that contradict the folder's model are refused by name") {
   refused({"--vocab", "bytes"}, "knows 11 tokens, and --vocab bytes has 256");
   refused({"--resume", runs.path("base")}, "a resumed run has its own weights");
   refused({"--from", runs.path("base")}, "the model that the run exported is in " + runs.base);
+  for (const char* file : {"/model.safetensors", "/config.json", "/tokenizer.json"}) {
+    const std::string cure = std::string(file) + " is a file: name its folder: " + runs.base;
+    refused({"--from", runs.base + file}, cure);
+    check_ended(run({"sample_gpt", "--from", runs.base + file}), 2, cure);
+  }
   refused({"--from", runs.path("nothing")}, "no file " + runs.path("nothing") + "/config.json");
   runs.succeed(runs.from_base("agreeing", {"--layers", "2", "--width", "16"}));
 }
