@@ -178,7 +178,8 @@ TEST_CASE("text data: .bin files of other kinds are refused where it can be told
     four += word(i * 31 % 58);
     eight += word(i * 31 % 58) + word(0);
   }
-  for (const std::string& ids : {wide, four, eight, four.substr(0, 160), eight.substr(0, 320)})
+  for (const std::string& ids :
+       {wide, four, eight, four.substr(0, 160), eight.substr(0, 320), four.substr(0, 36)})
     refused(ids, "looks like token ids of 4 or 8 bytes");
   std::string three, swapped, letters, floats, doubles, utf16 = "\xff\xfe", ids;
   std::string halves, brains, bytes;
