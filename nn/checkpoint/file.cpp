@@ -135,7 +135,7 @@ std::string foreign_kind(std::string_view start) {
       {"\x93numpy", "is an array of numpy.save: write its bytes alone, with tofile"}};
   if (start.size() > 257 && start.substr(257, 5) == "ustar") return "is a tar archive: unpack it";
   std::string lower(start.substr(0, 64));
-  lower.erase(0, lower.find_first_not_of(" \t\r\n"));
+  lower.erase(0, lower.find_first_not_of(" \t\r\n\xef\xbb\xbf"));  // and the mark of UTF-8
   if (lower.starts_with('{')) std::erase_if(lower, [](unsigned char c) { return std::isspace(c); });
   for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   for (const auto& [mark, what] : kinds)

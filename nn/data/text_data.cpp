@@ -270,7 +270,12 @@ void check_text(const std::filesystem::path& path, std::string_view bytes,
   const bool has_zero = bytes.substr(0, 1 << 16).find('\0') != bytes.npos;
   const std::string_view mark = bytes.substr(0, 32);  // its last character may be cut
   const bool is_utf8 = valid_utf8_prefix(mark) + 4 > mark.size();
-  std::string kind = has_zero || !is_utf8 ? foreign_kind(bytes) : "";
+  std::string kind = foreign_kind(bytes);
+  const bool is_page = kind.starts_with("is a web page");
+  if (is_page && (!path.has_extension() || path.extension() == ".txt"))
+    kind += "; to train on it as it is, give it another ending, such as .html or .json";
+  else if (is_page || (!has_zero && is_utf8))
+    kind.clear();
   if (kind.empty()) kind = marked_text(bytes);
   constexpr const char* cure = "convert it to UTF-8, or use the vocabulary \"bytes\"";
   if (kind.empty() && has_zero && vocabulary != "bytes")

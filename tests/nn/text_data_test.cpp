@@ -267,8 +267,18 @@ TEST_CASE("text data: what is no text is refused, though text may begin as a bin
     for (const fs::path& data : {good, bad})
       CHECK_THROWS_WITH(load_text_data(data, bad, "chars"), Contains(text("bad.txt ", why)));
   }
-  for (const std::string& any : {zeros, std::string("PAR1 "), std::string("<html>\xe9")})
+  for (const std::string& any : {zeros, std::string("PAR1 "), std::string("{\"error\": 0}")})
     CHECK(load_text_data(folder.file("a.txt", any), good, "bytes").training.size() > 0);
+  for (const char* page : {"<!DOCTYPE html>", "<html>\xe9", "\xef\xbb\xbf\r\n<HTML lang=\"en\">",
+                           "{\"error\": \"none\"}", "{\n \"message\":\"Not Found\"}"}) {
+    for (const char* name : {"page", "page.txt"})
+      CHECK_THROWS_WITH(load_text_data(good, folder.file(name, page), "bytes"),
+                        Contains(text(name, " is a web page or a server's error")) &&
+                            Contains("download it again") &&
+                            Contains("another ending, such as .html or .json"));
+    for (const char* name : {"page.html", "page.json"})
+      CHECK(load_text_data(good, folder.file(name, page), "bytes").validation.size() > 0);
+  }
 }
 
 TEST_CASE("text data: ids take two bytes where the vocabulary allows") {
