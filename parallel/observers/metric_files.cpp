@@ -318,10 +318,4 @@ void read_metrics(const fs::path& path, const TakeLine& take) {
            " is no metrics.jsonl of a run: a line has more than ", longest, " bytes");
 }
 
-std::vector<json> metrics_of(const fs::path& path) {
-  std::vector<json> lines;
-  read_metrics(path, [&](const json& line) { lines.push_back(line); });
-  return lines;
-}
-
 }  // namespace plangrad::parallel

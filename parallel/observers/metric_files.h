@@ -117,7 +117,5 @@ nlohmann::json json_in(const std::filesystem::path& path);
 /// Calls `take` with each line of a metrics.jsonl that tells of a step; there may be no such file.
 /// throws: Error if it is another program's: a line is too long, or very many tell of no step
 void read_metrics(const std::filesystem::path& path, const TakeLine& take);
-/// Returns all of these lines.
-std::vector<nlohmann::json> metrics_of(const std::filesystem::path& path);
 
 }  // namespace plangrad::parallel

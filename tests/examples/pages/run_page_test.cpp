@@ -12,6 +12,7 @@
 #include "nn/models/gpt.h"
 #include "parallel/simulation/simulate.h"
 #include "tests/catch.h"
+#include "tests/metric_lines.h"
 #include "tests/parallel/support/small_session.h"
 
 using namespace plangrad;

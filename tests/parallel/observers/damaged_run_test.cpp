@@ -11,13 +11,14 @@
 #include "parallel/schedules/schedule.h"
 #include "parallel/session/saving.h"
 #include "tests/catch.h"
+#include "tests/metric_lines.h"
 #include "tests/sanitized.h"
 #include "tests/temporary_folder.h"
 
 using namespace plangrad;
 using namespace plangrad::parallel;
 using nlohmann::json;
-using tests::TemporaryFolder;
+using tests::metrics_of, tests::TemporaryFolder;
 
 TEST_CASE("a run goes on from metrics whose values are of other kinds", "[session]") {
   const TemporaryFolder folder;

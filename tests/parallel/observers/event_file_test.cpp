@@ -7,12 +7,13 @@
 #include "nn/checkpoint/file.h"
 
 #include "tests/catch.h"
+#include "tests/metric_lines.h"
 #include "tests/small_disk.h"
 #include "tests/temporary_folder.h"
 
 using namespace plangrad::parallel;
 using nlohmann::json;
-using plangrad::nn::read_file;
+using plangrad::nn::read_file, plangrad::tests::metrics_of;
 
 namespace {
 

@@ -4,9 +4,9 @@
 
 #include "nn/checkpoint/checkpoint.h"
 #include "nn/checkpoint/file.h"
-#include "parallel/observers/metric_files.h"
 #include "tests/catch.h"
 #include "tests/checkpoint_tensors.h"
+#include "tests/metric_lines.h"
 #include "tests/parallel/support/small_session.h"
 #include "tests/small_disk.h"
 

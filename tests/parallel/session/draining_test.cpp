@@ -7,6 +7,7 @@
 #include "parallel/observers/run_record.h"
 #include "tests/catch.h"
 #include "tests/checkpoint_tensors.h"
+#include "tests/metric_lines.h"
 #include "tests/parallel/support/small_session.h"
 
 using namespace plangrad::tests;

@@ -9,8 +9,8 @@
 
 #include "nn/checkpoint/checkpoint.h"
 #include "nn/checkpoint/file.h"
-#include "parallel/observers/metric_files.h"
 #include "tests/catch.h"
+#include "tests/metric_lines.h"
 #include "tests/parallel/support/small_session.h"
 
 using namespace plangrad::tests;
