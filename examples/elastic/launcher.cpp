@@ -71,11 +71,11 @@ Launcher::Launcher(LaunchOptions options, Words words)
   for (const char* flag : {"--out", "--transport"}) remove_flag(words_, flag);
   if (!options_.resume.empty()) first_ = options_.at < 0 ? saved_in(options_.resume) : options_.at;
   std::error_code none;
-  std::string changed;  // metrics.jsonl, which copies from memory replace
+  std::string problem, kept;  // copies from memory replace metrics; the program tells the problem
   if (fs::equivalent(options_.out, options_.resume, none))
     if (const json written = said_in(options_.out, "metrics"); !written.empty())
-      parallel::earlier_metrics(options_.out, first_, written, true, changed);
-  if (!changed.empty()) tell("elastic: " + changed);
+      parallel::earlier_metrics(options_.out, first_, written, problem, &kept);
+  if (!kept.empty()) tell("elastic: " + kept);
 }
 
 /// The command of mpirun: from the newest state in memory, if there is one.

@@ -78,7 +78,7 @@ bool begins_as(const fs::path& path, const json& written) try {
   return false;
 }
 
-/// Copies a file to a name beside it that is free. Returns words that tell where.
+/// Copies a file to a name beside it that is free, and returns that.
 std::string copy_aside(const fs::path& file) {
   fs::path copy;
   std::error_code problem;
@@ -87,7 +87,7 @@ std::string copy_aside(const fs::path& file) {
   fs::copy_file(file, copy, problem);
   PG_CHECK(!problem, "can't copy ", file.string(), " to ", copy.string(), ": ", problem.message(),
            "; move it away");
-  return "; what the file has now stays in " + copy.string();
+  return copy.string();
 }
 
 /// Null if the text is no JSON.
@@ -271,16 +271,19 @@ json MetricFiles::written() {
   return {{"bytes", bytes_}, {"checksum", nn::digits_of(checksum_)}, {"events", own_events_}};
 }
 
-MetricLines earlier_metrics(const fs::path& folder, int steps, const json& written, bool own,
-                            std::string& problem) {
+MetricLines earlier_metrics(const fs::path& folder, int steps, const json& written,
+                            std::string& problem, std::string* kept) {
   fs::path path = folder / "metrics.jsonl";
   const fs::path beside = folder / autograd::text("metrics.jsonl", nn::partial);
   if (!written.is_null() && !begins_as(path, written)) {
-    if (!begins_as(beside, written))
+    if (!begins_as(beside, written)) {
       problem = autograd::text(path.string(), " is not as the run wrote it until update ", steps,
-                               "; lines of its updates may be missing, or another run's",
-                               own && fs::exists(path) ? copy_aside(path) : "");
-    else if (own)
+                               "; lines of its updates may be missing, or another run's");
+      for (const char* name : {"metrics.jsonl", "metrics.csv"})
+        if (kept && fs::exists(folder / name))
+          *kept += (kept->empty() ? "the metrics as they are now stay in " : " and ") +
+                   copy_aside(folder / name);
+    } else if (kept)
       fs::rename(beside, path);  // the other files are written anew from its lines
     else
       path = beside;

@@ -103,11 +103,13 @@ class MetricFiles {
 /// The lines about a run's first `steps` updates in a folder from which the run is resumed. A
 /// session that was killed while it replaced an earlier one's files has left them beside it.
 ///   written: what written() returned when the checkpoint was saved; null: not known
-///   own:     the folder belongs to this session, which completes the replacement, and first copies
-///            a file that is not as it was written, as its lines may be another program's
 ///   problem: gets what the user should know if no file begins as it was written
+///   kept:    not null if the folder belongs to this session, which completes the replacement. It
+///            first copies metrics that are not as they were written, as they may be another
+///            program's, and the text gets where their copies are
 MetricLines earlier_metrics(const std::filesystem::path& folder, int steps,
-                            const nlohmann::json& written, bool own, std::string& problem);
+                            const nlohmann::json& written, std::string& problem,
+                            std::string* kept = nullptr);
 
 // ---- what runs have left ----
 

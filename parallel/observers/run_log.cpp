@@ -43,12 +43,12 @@ void RunLog::open(const SessionScope& scope, int first) {
   scope_ = scope;
   first_ = first;
   MetricLines earlier;
-  std::string problem;
+  std::string problem, kept;
   const bool holds_run = !nn::manifests_of(scope.out / "checkpoint").empty();
   if (first > 0)
     earlier = earlier_metrics(scope.resume, first, scope.resumed_run().value("metrics", json()),
-                              scope.resume == scope.out, problem);
-  if (!problem.empty()) warn(problem);
+                              problem, scope.resume == scope.out ? &kept : nullptr);
+  if (!problem.empty()) warn(kept.empty() ? problem : problem + "; " + kept);
   files_.emplace(scope.out, settings_.unit, earlier, hears_);
   if ((files_->beside_earlier() || holds_run) && scope.resume != scope.out)
     warn(text(scope.out.string(), " holds an earlier run, which stays until this one saves"));

@@ -163,9 +163,11 @@ TEST_CASE("files of others stay in a run's export, and lost lines of metrics are
   fs::create_directories(out + "/huggingface");
   std::ofstream(out + "/huggingface/README.md") << "mine";
   runs.folder.write("run/metrics.jsonl", "{\"mine\": 1}\n");
+  runs.folder.write("run/metrics.csv", "mine\n");
   check_ended(run({"train_gpt", "--resume", out}), 0,
               "metrics.jsonl is not as the run wrote it until update 5");
   CHECK(plangrad::nn::read_file(out + "/metrics.jsonl.before-1") == "{\"mine\": 1}\n");
+  CHECK(plangrad::nn::read_file(out + "/metrics.csv.before-1") == "mine\n");
   CHECK(plangrad::nn::read_file(out + "/huggingface/README.md") == "mine");
   CHECK(fs::exists(out + "/huggingface/model.safetensors"));
   const std::string exported = runs.path("exported");

@@ -123,12 +123,19 @@ TEST_CASE("a run of processes that goes back to an older update continues from w
   for (const char* loss : {"1@5", "1@8"}) {
     runs.train("run", {"--save-every", "2", "--steps", "4", "--keep", "3"});
     const Words back{"train_gpt", "--resume", runs.path("run"), "--data", runs.data, "--at", "2"};
-    runs.folder.write("run/metrics.jsonl", "mine\n");
+    for (const char* name : {"run/metrics.jsonl", "run/metrics.csv"})
+      runs.folder.write(name, "mine\n");
     const Finished ended = succeeded(
         elastic(runs, back + Words{"--steps", "12", "--lose", loss, "--quiet"}, {"--every", "1"}));
     CHECK_THAT(ended.errors, Contains("elastic: 1 loss; "));
+    for (const std::string once : {"elastic: the metrics as they are now stay in ",
+                                   " is not as the run wrote it until update 2"}) {
+      CHECK_THAT(ended.errors, Contains(once));
+      CHECK(ended.errors.find(once) == ended.errors.rfind(once));
+    }
     CHECK(saved(runs, "run") == 12);
-    CHECK(plangrad::nn::read_file(runs.path("run/metrics.jsonl.before-1")) == "mine\n");
+    for (const char* name : {"run/metrics.jsonl.before-1", "run/metrics.csv.before-1"})
+      CHECK(plangrad::nn::read_file(runs.path(name)) == "mine\n");
     CHECK(plangrad::nn::manifests_of(runs.path("run/checkpoint")).back() == "manifest-2.json");
   }
 }

@@ -70,11 +70,11 @@ TEST_CASE("lines that are no run's end the reading of a file, not the memory", "
   const json written{{"bytes", lines.size()}, {"checksum", nn::checksum_of(lines)}};
   std::string problem;
   int count = 0;
-  earlier_metrics(folder.path, updates, written, false, problem)([&](const json&) { ++count; });
+  earlier_metrics(folder.path, updates, written, problem)([&](const json&) { ++count; });
   CHECK(count == updates);
   CHECK(problem.empty());
   std::fstream(path, std::ios::in | std::ios::out).seekp(2 << 20) << "x";
-  earlier_metrics(folder.path, 1, written, false, problem);
+  earlier_metrics(folder.path, 1, written, problem);
   CHECK_THAT(problem, Contains("is not as the run wrote it until update 1"));
 }
 
@@ -89,8 +89,7 @@ TEST_CASE("millions of small lines take no gigabytes when a run goes on from the
     return usage.ru_maxrss / 1024;  // MB
   };
   const auto before = peak();
-  MetricFiles files(folder.path, "tokens",
-                    earlier_metrics(folder.path, 1, nullptr, false, problem));
+  MetricFiles files(folder.path, "tokens", earlier_metrics(folder.path, 1, nullptr, problem));
   CHECK(nn::read_file(files.path()) == lines);
   if (!tests::sanitized) CHECK(peak() - before < 50);
 }
