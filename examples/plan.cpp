@@ -130,7 +130,8 @@ void simulate_plan(const PlanRequest& request, const Plan& plan) {
 
 void compare_plans(const PlanRequest& request, const CLI::App& command) {
   const std::string &one = request.schedule.plan_file, &other = request.other;
-  const NamedFacts a = side_of(request, one), b = side_of(request, other);
+  const int steps = std::max(usual_steps(request, one), usual_steps(request, other));
+  const NamedFacts a = side_of(request, one, steps), b = side_of(request, other, steps);
   const auto is_one = [&](const std::string& name) { return name == one || name == other; };
   if (std::ranges::none_of(schedule_names(), is_one))
     request.check_no_schedule(command, text(one, ", ", other));

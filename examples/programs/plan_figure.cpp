@@ -54,7 +54,7 @@ Plan drawn(const Plan& plan) { return plan.is_endless() ? unrolled(plan, 2) : pl
 
 /// Makes the plan player's page with this plan, also with one that breaks a rule.
 std::string page(const PlanRequest& request, const Plan& plan) {
-  const std::string asked = player_request(request.schedule, plan, request.costs.costs).dump();
+  const std::string asked = player_request(request.schedule, plan, with_backward(request.costs.costs)).dump();
   return player_page({{asked, request.critical_path}});
 }
 

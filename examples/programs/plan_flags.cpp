@@ -195,7 +195,7 @@ parallel::Costs CostFlags::of(const parallel::Plan& plan) const {
   for (const int device : costs.devices)
     PG_CHECK(std::ranges::count(costs.devices, device) == 1, "--devices: ranks share device ",
              device, "; each rank computes on one of its own");
-  return parallel::encoded(costs, plan, "--weight-bytes");
+  return parallel::encoded(with_backward(costs), plan, "--weight-bytes");
 }
 
 void check_smaller(const char* flag, const parallel::CodecSpec& spec, autograd::DType dtype) {

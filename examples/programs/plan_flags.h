@@ -7,7 +7,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "autograd/dtype.h"
-#include "parallel/schedules/plan_spec.h"
+#include "examples/pages/player/request.h"
 #include "parallel/schedules/schedule.h"
 #include "parallel/simulation/costs.h"
 
@@ -59,7 +59,7 @@ parallel::Plan read_plan(const std::string& file);
 
 /// Costs in seconds, bytes, and bytes per second.
 struct CostFlags {
-  parallel::Costs costs;
+  parallel::Costs costs = asked_costs();
 
   void add_flags(CLI::App& app);
   /// Returns the costs of `plan`; its codecs shorten messages as they shorten f32 values.

@@ -94,7 +94,7 @@ void OrderFlags::add_flags(CLI::App& app, PlanRequest& request, bool searches) {
 }
 
 OrderTask OrderFlags::task(const PlanRequest& request, bool split) const {
-  const Costs& costs = request.costs.costs;
+  const Costs costs = with_backward(request.costs.costs);
   const Layout& layout = request.schedule.layout;
   PG_CHECK(stages > 0 || !place.empty(), "give --stages N, or --place with the rank of each stage");
   PG_CHECK(stages <= OrderTask::most_stages, "--stages ", stages, ": an order has at most ",

@@ -106,9 +106,20 @@ std::string difference_text(const PlanFact& fact, double a, double b) {
 
 }  // namespace
 
-NamedFacts side_of(const PlanRequest& request, const std::string& name) {
+static bool is_schedule_name(const std::string& name) {
+  return std::ranges::count(parallel::schedule_names(), name) > 0;
+}
+
+int usual_steps(const PlanRequest& request, const std::string& name) {
+  parallel::PlanSpec spec = request.schedule;
+  spec.schedule = is_schedule_name(name) ? name : "";
+  return spec.completed().steps;
+}
+
+NamedFacts side_of(const PlanRequest& request, const std::string& name, int steps) {
   PlanRequest one = request;
-  const bool is_schedule = std::ranges::count(parallel::schedule_names(), name) > 0;
+  if (!one.schedule.endless) one.schedule.set("steps", one.schedule.layout.steps, steps);
+  const bool is_schedule = is_schedule_name(name);
   PG_CHECK(is_schedule || name == "-" || std::filesystem::exists(name), name,
            ": is neither a schedule nor a file with a plan",
            autograd::did_you_mean(name, parallel::schedule_names()));
@@ -117,8 +128,8 @@ NamedFacts side_of(const PlanRequest& request, const std::string& name) {
   const parallel::VerifiedPlan verified =
       parallel::verify(is_schedule ? one.schedule_plan() : read_plan(name));
   return {is_schedule ? one.schedule.title() : printable_line(name),
-          all_facts(verified,
-                    parallel::encoded(request.costs.costs, verified.plan(), "--weight-bytes"))};
+          all_facts(verified, parallel::encoded(with_backward(request.costs.costs), verified.plan(),
+                                                "--weight-bytes"))};
 }
 
 std::string compared(const NamedFacts& a, const NamedFacts& b) {

@@ -21,9 +21,12 @@ struct NamedFacts {
   nlohmann::json facts;
 };
 
-/// One side of a comparison: a schedule, which the request's flags complete, or a plan's file.
+/// The updates of a side, a schedule or a plan's file, unless the request says how many.
+int usual_steps(const PlanRequest& request, const std::string& name);
+/// One side of a comparison: a schedule, which the request's flags complete and which makes this
+/// many updates, or a plan's file.
 /// throws: Error if `name` is neither
-NamedFacts side_of(const PlanRequest& request, const std::string& name);
+NamedFacts side_of(const PlanRequest& request, const std::string& name, int steps);
 
 /// A table: a line for each number, with the plans' names above. A number that ranks differ in is
 /// the largest.

@@ -115,6 +115,7 @@ Schedule cyclic_schedule(const char* name, SumPath (*path)(const Layout&)) {
           .make = [](const Layout& layout) { return cyclic(layout, rule); },
           .ranks = ranks,
           .cyclic = true,
+          .overlaps = true,
           .chunks = 0,
           .why_no_clip = rule == Rule::v1
                              ? nullptr

@@ -65,7 +65,11 @@ constexpr SpecField drift_field = in_layout<&Layout::drift>(
 
 }  // namespace
 
-extern const Schedule paci_schedule{
-    .name = "paci", .make = paci, .drifts = true, .fields = {&drift_field}, .note = note_on_drift};
+extern const Schedule paci_schedule{.name = "paci",
+                                    .make = paci,
+                                    .overlaps = true,
+                                    .drifts = true,
+                                    .fields = {&drift_field},
+                                    .note = note_on_drift};
 
 }  // namespace plangrad::parallel

@@ -30,7 +30,10 @@ static void check(const Layout& layout) {
            "last stage's step, that for the norm, and that for stage 0. Leave out one of them");
 }
 
-extern const Schedule pipedream_schedule{
-    .name = "pipedream", .make = pipedream, .updates_per_microbatch = true, .check = check};
+extern const Schedule pipedream_schedule{.name = "pipedream",
+                                         .make = pipedream,
+                                         .updates_per_microbatch = true,
+                                         .overlaps = true,
+                                         .check = check};
 
 }  // namespace plangrad::parallel

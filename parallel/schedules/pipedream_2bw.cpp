@@ -31,6 +31,6 @@ static std::string note_on_stalls(const Layout& layout) {
 }
 
 extern const Schedule pipedream_2bw_schedule{
-    .name = "2bw", .make = pipedream_2bw, .note = note_on_stalls};
+    .name = "2bw", .make = pipedream_2bw, .overlaps = true, .note = note_on_stalls};
 
 }  // namespace plangrad::parallel

@@ -101,7 +101,7 @@ constexpr SpecField rest[] = {
                                  .more = [] { return codec_usages(for_activations); }}),
     in_layout<&Layout::steps>("steps",
                               "updates of the plan; in pipedream, times --microbatches "
-                              "(default: 1, or 8 for cyclic schedules, to show their steady state)",
+                              "(default: 1; 3 if one overlaps the next; 8 if cyclic)",
                               {.least = 1, .of_plans = true}),
     row<&PlanSpec::endless>(
         "endless",
@@ -187,7 +187,7 @@ void PlanSpec::check_own_fields() const {
 Layout PlanSpec::completed() const {
   Layout found = layout;
   if (cyclic()) found.microbatches = layout.stages;
-  if (!gives("steps")) found.steps = cyclic() ? 8 : 1;
+  if (!gives("steps")) found.steps = cyclic() ? 8 : behaviour().overlaps ? 3 : 1;
   return found;
 }
 

@@ -65,6 +65,7 @@ struct Schedule {
   bool cyclic = false;  ///< has settings, and as many microbatches as stages instead of replicas
   bool updates_per_microbatch = false;  ///< a step is one microbatch of each replica
   bool has_order = true;  ///< false: ranks take what comes first, up to Layout::in_flight
+  bool overlaps = false;  ///< an update begins before the one before it has ended, on other ranks
   bool drifts = false;    ///< backwards read newer weights than their forwards (Plan::drift)
   int chunks = 1;         ///< stages that a rank holds, if chunks_field is not given; 0: all
   Placement placement = Placement::straight;  ///< where stages lie, if placement_field is not given

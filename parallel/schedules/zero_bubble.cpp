@@ -43,6 +43,7 @@ extern const Schedule zb_h1_schedule{
 extern const Schedule zb_h2_schedule{
     .name = "zb-h2",
     .make = [](const Layout& layout) { return zero_bubble(layout, 2); },
+    .overlaps = true,
     .note = note_on_norms};
 
 }  // namespace plangrad::parallel

@@ -45,7 +45,8 @@ struct AsMachine : AsText<std::string> {
 constexpr FieldTraits half_of_backward{.usual = "half of --backward"};
 constexpr Field<Costs> fields[] = {
     row<&Costs::forward>("forward", "seconds per forward of a microbatch"),
-    row<&Costs::backward>("backward", "seconds per backward of a microbatch"),
+    row<&Costs::backward>("backward", "seconds per backward of a microbatch",
+                          {.usual = "2, or the sum of both parts"}),
     row<&Costs::input_part>("input_part", "seconds per input part, I, of a split backward",
                             half_of_backward),
     row<&Costs::weight_part>("weight_part", "seconds per weight part, W, of a split backward",

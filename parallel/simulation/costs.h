@@ -26,7 +26,7 @@ T value_at(int index, const std::vector<T>& list) {
 /// all stages; `slowness` holds values for ranks.
 struct Costs {
   std::vector<double> forward = {1};     ///< forward of one microbatch
-  std::vector<double> backward = {1};    ///< backward of one
+  std::vector<double> backward = {2};    ///< backward of one: two products for a forward's one
   std::vector<double> input_part = {};   ///< I, a backward's first part; empty: half of backward
   std::vector<double> weight_part = {};  ///< W, the second part; empty: half of backward
   std::vector<double> step = {0};        ///< the last value is the tied stage's

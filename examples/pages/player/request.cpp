@@ -76,8 +76,21 @@ PlayerRequest read_request(const Json& json) {
   return request;
 }
 
+Costs with_backward(Costs costs) {
+  if (!costs.backward.empty()) return costs;
+  const std::vector<double>&inputs = costs.input_part, &weights = costs.weight_part;
+  costs.backward = Costs().backward;
+  const std::size_t most = std::max(inputs.size(), weights.size());
+  for (const std::vector<double>* part : {&inputs, &weights})  // others are refused later
+    if (part->size() != 1 && part->size() != most) return costs;
+  costs.backward.resize(most);
+  for (std::size_t k = 0; k < most; ++k)
+    costs.backward[k] = value_at(k, inputs) + value_at(k, weights);
+  return costs;
+}
+
 Costs PlayerRequest::costs_of(const Plan& plan) const {
-  Costs result = encoded(costs, plan);
+  Costs result = encoded(with_backward(costs), plan);
   if (slow_rank < 0 || slow_rank >= plan.ranks()) return result;
   if (result.slowness.size() == 1) result.slowness.resize(plan.ranks(), result.slowness[0]);
   if (slow_rank < static_cast<int>(result.slowness.size()))
@@ -114,7 +127,7 @@ Json list_of_schedules() {
                    {"cyclic", each->cyclic},
                    {"chunks", each->chunks},
                    {"has_order", each->has_order},
-                   {"overlaps", each->why_no_clip != nullptr},
+                   {"overlaps", each->overlaps},
                    {"zero", each->highest_zero},
                    {"own", own}});
   }

@@ -12,6 +12,11 @@ namespace plangrad::examples {
 
 using namespace plangrad::parallel;
 
+/// Costs before a user gives some: a backward is not known yet.
+inline Costs asked_costs() { return {.backward = {}}; }
+/// The costs as they were given; a backward that was not takes as long as both of its parts, or 2.
+Costs with_backward(Costs costs);
+
 /// A GPT whose bytes the panel of memory shows, as they are on the blank device (parallel/planner).
 struct ShownModel {
   std::string name;
@@ -45,7 +50,7 @@ struct PlayerRequest : PlanSpec {
   std::string text;   ///< of the plan, if it was given
   std::string title;  ///< what to call the plan; empty: by its schedule
   std::vector<ShownModel> models;
-  Costs costs;
+  Costs costs = asked_costs();
   int slow_rank = -1;
   double slow_factor = 1;
 
