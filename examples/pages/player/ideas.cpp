@@ -8,7 +8,19 @@ namespace {
 
 using Formula = std::optional<BubbleFormula>;
 
-constexpr const char* alike = "D ranks, M microbatches an update; stages alike, messages free";
+constexpr const char* alike = "; stages alike, messages free";
+constexpr const char* equal_parts = "; forward, I and W equally long";
+
+/// What the letters D and M stand for, with their values.
+std::string ranks_and_microbatches(const Layout& layout, const char* of_ranks = "") {
+  return fmt::format("D = {} ranks{}, M = {} microbatches of a replica", layout.depth(), of_ranks,
+                     layout.microbatches);
+}
+
+/// What the letters D, M and U stand for, with their values.
+std::string with_updates(const Layout& layout, const char* of_ranks = "") {
+  return fmt::format("{}, U = {} updates", ranks_and_microbatches(layout, of_ranks), layout.steps);
+}
 
 /// idle / (work + idle), in forwards and backwards of one stage.
 BubbleFormula share(const std::string& letters, int idle, int work, const std::string& where) {
@@ -18,37 +30,37 @@ BubbleFormula share(const std::string& letters, int idle, int work, const std::s
 
 /// Every update fills the pipeline and drains it.
 Formula of_flush(const Schedule&, const Layout& layout) {
-  return share("(D - 1) / (M + D - 1)", layout.depth() - 1, layout.microbatches, alike);
+  return share("(D - 1) / (M + D - 1)", layout.depth() - 1, layout.microbatches,
+               ranks_and_microbatches(layout) + alike);
 }
 
 /// A pipeline of V small stages on each rank fills in the time of D of them.
 Formula of_chunks(const Schedule&, const Layout& layout) {
   if (layout.microbatches % layout.depth() != 0) return std::nullopt;
   return share("(D - 1) / (V M + D - 1)", layout.depth() - 1, layout.chunks * layout.microbatches,
-               "D ranks of V stages, M microbatches an update; stages alike, messages free");
+               fmt::format("{}, V = {} stages of a rank{}", ranks_and_microbatches(layout),
+                           layout.chunks, alike));
 }
 
 /// The pipeline fills at the beginning and drains at the end, whatever the number of updates U.
 Formula of_full_pipeline(const Schedule&, const Layout& layout) {
   if (layout.microbatches + 1 < layout.depth() && layout.depth() > 1) return std::nullopt;
   return share("(D - 1) / (U M + D - 1)", layout.depth() - 1, layout.steps * layout.microbatches,
-               "D ranks, U updates of M microbatches; stages alike, messages free");
+               with_updates(layout) + alike);
 }
 
 Formula of_pipedream(const Schedule&, const Layout& layout) {
   if (layout.steps * layout.microbatches < layout.depth()) return std::nullopt;
-  return share("(D - 1) / (M + D - 1)", layout.depth() - 1, layout.steps * layout.microbatches,
-               "D ranks, M microbatches in all; stages alike, messages free");
+  return share("(D - 1) / (U M + D - 1)", layout.depth() - 1, layout.steps * layout.microbatches,
+               with_updates(layout) + alike);
 }
 
 /// W fills what 1F1B leaves empty, save for one forward a rank.
 Formula of_zb_h1(const Schedule&, const Layout& layout) {
   if (layout.microbatches < layout.depth()) return std::nullopt;
   return share("(D - 1) / (3 M + D - 1)", layout.depth() - 1, 3 * layout.microbatches,
-               "D ranks, M microbatches an update; forward, I and W equally long");
+               ranks_and_microbatches(layout) + equal_parts);
 }
-
-constexpr const char* equal_parts = "; forward, I and W equally long";
 
 /// With enough microbatches weight parts fill every update's bubble but the run's own.
 Formula of_zero_bubble(const Schedule&, const Layout& layout) {
@@ -56,8 +68,7 @@ Formula of_zero_bubble(const Schedule&, const Layout& layout) {
   if (layout.microbatches < 2 * depth - 1 || layout.clip) return std::nullopt;
   return share(fmt::format("(D - 1) / ({} U M + D - 1)", 3 * stages), depth - 1,
                3 * stages * layout.steps * layout.microbatches,
-               fmt::format("D ranks{}, U updates of M microbatches{}",
-                           stages > 1 ? " of two stages" : "", equal_parts));
+               with_updates(layout, stages > 1 ? " of two stages" : "") + equal_parts);
 }
 
 /// Two flows halve what fills and drains in each update; folded, the model has twice the stages.
@@ -66,7 +77,7 @@ Formula of_dual_pipe(const Schedule&, const Layout& layout) {
   if (layout.microbatches < 2 * depth) return std::nullopt;
   const char* letters = copies == 2 ? "(D / 2 - 1) / (3 M + D / 2 - 1)" : "(D - 1) / (6 M + D - 1)";
   return share(letters, depth / copies - 1, 6 / copies * layout.microbatches,
-               fmt::format("D ranks, M microbatches an update{}", equal_parts));
+               ranks_and_microbatches(layout) + equal_parts);
 }
 
 /// Each rank begins two time steps after the one before it, and ends as late.
@@ -75,7 +86,9 @@ Formula of_round_dance(const Schedule&, const Layout& layout) {
   if (setting == Setting::model || setting == Setting::one_device || layout.gap != 2)
     return std::nullopt;
   return share("(N - 1) / (U N + N - 1)", layout.stages - 1, layout.steps * layout.stages,
-               "N ranks, stages and microbatches, U updates; forward and backward equally long");
+               fmt::format("N = {} ranks, stages and microbatches, U = {} updates; forward and "
+                           "backward equally long",
+                           layout.stages, layout.steps));
 }
 
 Formula of_no_bubble(const Schedule&, const Layout&) {
