@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-settings=(-DPLANGRAD_TESTS=ON)
+settings=(-DPLANGRAD_TESTS=ON -DPLANGRAD_EMULATOR=ON)
 presets=()
 packages=(--tests)
 all=

@@ -31,8 +31,9 @@ const DeviceKind* find_device(const std::string& device) {
 
 const DeviceKind& device_kind(const std::string& device) {
   const DeviceKind* kind = find_device(device);
-  PG_CHECK(kind || device != "emulator", "--device emulator: this build has no such device; the ",
-           "emulator runs on x86-64 and AArch64 processors only. Use cpu");
+  PG_CHECK(kind || device != "emulator", "--device emulator: this build has no such device. Where ",
+           "the processor is x86-64 or AArch64, this adds it: cmake --preset release ",
+           "-DPLANGRAD_EMULATOR=ON && cmake --build --preset release");
   PG_CHECK(kind, "--device ", device, ": this build has no such device; build with CUDA's ",
            "compiler, nvcc, or use emulator or cpu");
   return *kind;
