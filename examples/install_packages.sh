@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the packages that this machine lacks: those of the programs; with --tests also those of the
 # tests, the benchmarks and the format check; with --clang also clang and its sanitizers; with --ci that
-# and ccache, clang-tidy, emscripten and Chromium, 1.9 GB that only .ci/run needs; with --images Fashion-MNIST,
+# and ccache, clang-tidy, Node and Chromium, about 1 GB that only .ci/run needs; with --images Fashion-MNIST,
 # 30 MB that train_resnet trains on; with --text the King James Bible, 3 MB that the quickstart trains on.
 # Prints nothing if nothing is missing.
 # Uses apt-get on Debian and Ubuntu, with sudo when not root; elsewhere it lists what to install and stops.
@@ -34,7 +34,6 @@ libomp-19-dev       /usr/lib/llvm-19/share/gdb/python/ompd"
 needs_of_ci="$needs_of_clang
 ccache              ccache
 clang-tidy-19       clang-tidy-19
-emscripten          em++
 nodejs              node
 chromium            chromium"
 images="

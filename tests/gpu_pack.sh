@@ -45,7 +45,7 @@ fi
 if [[ $device == cuda ]]; then
   # Another processor may be older than this one; it has AVX2.
   build_in "$root/build-packed" -DPLANGRAD_NATIVE=OFF -DCMAKE_CXX_FLAGS=-march=x86-64-v3 \
-    -DPLANGRAD_MPI=OFF -DPLANGRAD_NCCL=OFF -DPLANGRAD_ONEDNN=OFF -DPLANGRAD_PLAYER=OFF
+    -DPLANGRAD_MPI=OFF -DPLANGRAD_NCCL=OFF -DPLANGRAD_ONEDNN=OFF
   bin=$root/build-packed/bin
 fi
 
