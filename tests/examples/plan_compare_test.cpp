@@ -14,12 +14,31 @@ TEST_CASE("plan compare prints the numbers of two schedules, and their differenc
   const std::string text = output_of(words);
   CHECK_THAT(text, Contains("gpipe       1f1b        difference"));
   CHECK_THAT(text, Contains("\npeak microbatches          8           4           -4, x 0.5\n"));
-  CHECK_THAT(text, Contains("\nmakespan                   22 s        22 s\n"));
+  CHECK_THAT(text, Contains("\nmakespan                   33 s        33 s\n"));
   const nlohmann::json both = json_of(words);
   CHECK(both["difference"]["peak microbatches"] == -4);
   CHECK(both["difference"]["makespan"] == 0);
   CHECK(both["a"]["name"] == "gpipe");
   CHECK(both["b"]["facts"] == json_of(Words{"plan", "verify", "--schedule", "1f1b"} + size));
+}
+
+TEST_CASE("plan compare gives both sides the updates in which the longer one shows its gain") {
+  const nlohmann::json both = json_of(Words{"plan", "compare", "1f1b", "2bw"} + size);
+  CHECK(both["a"]["facts"]["bubble"] > 2.5 * both["b"]["facts"]["bubble"].get<double>());
+  CHECK(both["b"]["facts"] == json_of(Words{"plan", "verify", "--schedule", "2bw"} + size));
+  const Words once = Words{"plan", "compare", "1f1b", "2bw", "--steps", "1"} + size;
+  CHECK(json_of(once)["difference"]["bubble"] == 0);
+}
+
+TEST_CASE("a backward takes as long as both of its parts, where nobody says otherwise") {
+  const Words parts{"--input-part", "1", "--weight-part", "1,1,2,1"};
+  const auto makespan = [&](const Words& more) {
+    return json_of(Words{"plan", "compare", "1f1b", "zb-h1"} + size +
+                   more)["a"]["facts"]["makespan"];
+  };
+  CHECK(makespan(parts) == makespan({"--backward", "2,2,3,2"}));
+  CHECK(makespan(parts + Words{"--backward", "1"}) == makespan({"--backward", "1"}));
+  CHECK(makespan({"--input-part", "1"}) == makespan({}));
 }
 
 TEST_CASE("plan compare takes files, and names what is neither file nor schedule") {

@@ -23,7 +23,7 @@ struct Middle {
   std::vector<Ints> computations;
 
   explicit Middle(const Plan& plan) {
-    const Timeline timeline = simulate(verify(plan), {});
+    const Timeline timeline = simulate(verify(plan), {.backward = {1}});
     const TimeSteps steps = time_steps(plan, timeline);
     makespan = timeline.makespan();
     for (int t = steps.first; t < steps.last; ++t) {

@@ -72,7 +72,8 @@ TEST_CASE("columns: numbers come back, in the smallest type that holds them") {
 }
 
 TEST_CASE("player: a small answer, in full") {
-  const Json got = ask({{"schedule", "1f1b"}, {"stages", 2}, {"microbatches", 2}});
+  const Json got = ask(
+      {{"schedule", "1f1b"}, {"stages", 2}, {"microbatches", 2}, {"costs", {{"backward", {1}}}}});
   CHECK(got["text"] ==
         "stages 2 per_step 2 steps 1\n"
         "0F0v0 0a0>1 0g0<1 0F1v0 0a1>1 0g1<1 0B0v0 0B1v0 0Sv1\n"

@@ -19,10 +19,10 @@ using Bytes = std::vector<std::int64_t>;
 
 Plan golden(const std::string& name) { return parse(plan_text(name)); }
 
-Timeline simulated(const Plan& plan, const Costs& costs = {}) {
+Timeline simulated(const Plan& plan, const Costs& costs = {.backward = {1}}) {
   return simulate(verify(plan), costs);
 }
-TimeSteps counted(const Plan& plan, const Costs& costs = {}) {
+TimeSteps counted(const Plan& plan, const Costs& costs = {.backward = {1}}) {
   return time_steps(plan, simulated(plan, costs));
 }
 
@@ -55,7 +55,7 @@ TEST_CASE("activations alive: GPipe, by hand", "[time_steps]") {
 
 TEST_CASE("time steps: bucketed data parallelism sends in bursts", "[time_steps]") {
   // Both ranks: 0F 1F 1B 0B 0F 1F 1B 0B; stage 1 is reduced at 7, stage 0 at 8, and so on.
-  Costs costs;
+  Costs costs{.backward = {1}};
   costs.weight_bytes = {1000};
   TimeSteps steps = counted(golden("data"), costs);
   CHECK(steps.sums == Ints{0, 0, 0, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 0, 0, 2, 2});
@@ -67,7 +67,7 @@ TEST_CASE("time steps: bucketed data parallelism sends in bursts", "[time_steps]
 
 TEST_CASE("time steps: the rounds of an all-reduce are spread over its time", "[time_steps]") {
   Plan plan = make_plan("data", {.width = 4, .microbatches = 1});
-  Costs costs;
+  Costs costs{.backward = {1}};
   costs.weight_bytes = {4000};
   costs.latency = 0.5;  // 6 rounds, from 2 on
   costs.sums.how = AllReduce::ring;
@@ -119,7 +119,7 @@ TEST_CASE("time steps: the round dance, in every setting", "[time_steps]") {
 }
 
 TEST_CASE("time steps: a burst is one of the middle, not of the plan's end", "[time_steps]") {
-  Costs costs;
+  Costs costs{.backward = {1}};
   costs.weight_bytes = {1000};
   for (int updates : {2, 3, 6}) {
     Plan plan = make_plan("cyclic-v2", {.stages = 4, .microbatches = 4, .steps = updates});
@@ -192,7 +192,7 @@ TEST_CASE("activations alive: what is recomputed lives twice", "[time_steps]") {
 }
 
 TEST_CASE("activations alive: rounding makes no gaps", "[time_steps]") {
-  Costs costs;
+  Costs costs{.backward = {1}};
   costs.forward = costs.backward = {0.1};
   TimeSteps steps = counted(golden("cyclic_v2_data"), costs);
   CHECK(steps.alive == Ints{1, 2, 4, 5, 6, 6, 6, 6, 6, 6, 6, 6, 5, 4, 2, 1, 0});

@@ -159,7 +159,7 @@ TEST_CASE("draw_svg: a fault is red, with its sentence below", "[draw]") {
 
 TEST_CASE("draw_svg: what ranks hold, as lanes below them", "[draw]") {
   const Plan plan = make_plan("2bw", {.stages = 2, .microbatches = 2, .steps = 2});
-  const Timeline timeline = simulate_unverified(plan, {});
+  const Timeline timeline = simulate_unverified(plan, {.backward = {1}});
   FigureOptions options;
   options.held = holdings(plan, timeline);
   const std::string svg = draw_svg(timeline, options);
@@ -199,7 +199,7 @@ TEST_CASE("draw_svg: messages under way together lie side by side", "[draw]") {
 TEST_CASE("draw_svg: computations of the critical path are underlined, its messages outlined",
           "[draw]") {
   const Plan plan = make_plan("1f1b", {.stages = 2, .microbatches = 2});
-  Costs costs;
+  Costs costs{.backward = {1}};
   costs.latency = 0.25;
   const Timeline timeline = simulate_unverified(plan, costs);
   const CriticalPath path = critical_path(plan, timeline);

@@ -29,7 +29,7 @@ TEST_CASE("draw_text: the round dance", "[draw]") {
     std::ifstream file(clone_path("tests/parallel/plans/" + name + ".plan"));
     std::ostringstream text;
     text << file.rdbuf();
-    return draw_text(simulate_unverified(parse(text.str()), {}));
+    return draw_text(simulate_unverified(parse(text.str()), {.backward = {1}}));
   };
   CHECK(drawn("cyclic_v2_data") ==
         "rank 0  0F0 1F0 2F0 2B0 1B0 0B0 0F3 1F3 2F3 2B3 1B3 0B3 ... ... ... ...\n"

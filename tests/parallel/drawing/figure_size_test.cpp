@@ -17,7 +17,7 @@ using namespace plangrad::parallel;
 namespace {
 
 Timeline timeline_of(const std::string& schedule, const Layout& layout) {
-  return simulate_unverified(make_plan(schedule, layout), {});
+  return simulate_unverified(make_plan(schedule, layout), {.backward = {1}});
 }
 
 Timeline gpipe() { return timeline_of("gpipe", {.stages = 4, .microbatches = 2}); }

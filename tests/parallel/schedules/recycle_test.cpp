@@ -26,7 +26,7 @@ std::set<int> micros_of(const Plan& plan, int rank, int stage) {
 
 /// Seconds of an update in the middle of a run, of equally long forwards and parts of backwards.
 double update_time(const std::string& schedule, const Layout& layout) {
-  Costs costs;
+  Costs costs{.backward = {1}};
   costs.computation = [](const Instruction& x, int, int) {
     return (begins_pass(x) || (goes_back(x) && makes_input_gradient(x)) ? 1.0 : 0.0) +
            (goes_back(x) && adds_gradient(x) ? 1.0 : 0.0);

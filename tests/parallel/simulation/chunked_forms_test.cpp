@@ -19,7 +19,7 @@ const std::vector<Parts> all_parts{{1, 1, 1}, {2, 2, 1},   {3, 2, 2},      {1, 1
                                    {2, 3, 1}, {1, 2, 2.5}, {1.5, 1, 1.25}, {3, 4, 5}};
 
 Costs costs_of(const Parts& parts) {
-  Costs costs;
+  Costs costs{.backward = {1}};
   costs.computation = [parts](const Instruction& x, int, int) {
     if (begins_pass(x)) return parts.f;
     if (!goes_back(x)) return 0.0;
@@ -95,7 +95,7 @@ TEST_CASE("looped-bfs: the bubble of interleaved, and every microbatch of every 
           const VerifiedPlan plan = verify(make_plan("looped-bfs", layout));
           const double idle = depth - 1, work = chunks * microbatches;
           if (placement == Placement::loop)
-            CHECK(simulate(plan, {}).bubble() == Approx(idle / (work + idle)));
+            CHECK(simulate(plan, {.backward = {1}}).bubble() == Approx(idle / (work + idle)));
           CHECK(most(plan.facts().peak_microbatches) == chunks * microbatches);
         }
 }

@@ -32,7 +32,7 @@ struct Alive {
 
 /// In the second half, less the last update, with one rank that takes so many times as long.
 Alive alive(const Plan& plan, int slow_rank = 0, double slowness = 1) {
-  Costs costs;
+  Costs costs{.backward = {1}};
   costs.slowness.assign(plan.ranks(), 1);
   costs.slowness.at(slow_rank) = slowness;
   const Timeline timeline = simulate_unverified(plan, costs);

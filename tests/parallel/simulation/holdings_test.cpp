@@ -88,7 +88,7 @@ TEST_CASE("memory: costs tell the size of an output without the codec of its mes
           "[simulate]") {
   Plan plan = make_plan("gpipe", {.stages = 2, .microbatches = 2});
   plan.channel = parse_codec("topk:0.25");
-  Costs costs;
+  Costs costs{.backward = {1}};
   costs.activation_bytes = {4000};
   costs = encoded(costs, plan);
   CHECK(costs.activation_bytes.front() < 4000);

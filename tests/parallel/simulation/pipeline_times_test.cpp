@@ -41,13 +41,24 @@ TEST_CASE("simulate: latency is paid once a hop in GPipe", "[simulate]") {
     }
 }
 
+TEST_CASE("simulate: two updates save what a pipeline fills and drains where they overlap") {
+  for (const Schedule* schedule : schedules()) {
+    INFO(schedule->name);
+    const auto seconds = [&](int steps) {
+      const Layout layout{.stages = 4, .microbatches = 8, .steps = steps};
+      return simulate_unverified(make_plan(schedule->name, layout), Costs()).makespan();
+    };
+    CHECK((2 * seconds(1) - seconds(2) >= 3) == schedule->overlaps);
+  }
+}
+
 TEST_CASE("simulate: 2BW fills the pipeline once", "[simulate]") {
   for (int stages : {1, 2, 4, 6})
     for (int micros : {stages, stages + 1, 2 * stages}) {
       constexpr int steps = 4;
       INFO("D = " << stages << " M = " << micros);
       Layout layout{.stages = stages, .microbatches = micros, .steps = steps};
-      Timeline timeline = simulate_unverified(make_plan("2bw", layout), Costs());
+      Timeline timeline = simulate_unverified(make_plan("2bw", layout), Costs{.backward = {1}});
       CHECK(timeline.bubble() ==
             Approx((stages - 1.0) / (steps * micros + stages - 1)).margin(1e-12));
     }
@@ -59,7 +70,7 @@ TEST_CASE("simulate: an all-reduce hides behind 2BW's next microbatches", "[simu
   Layout layout{.stages = stages, .width = 2, .microbatches = micros, .steps = 4};
   Plan plan = make_plan("2bw", layout);
   auto last_backward = [&](double reduction) {
-    Costs costs;
+    Costs costs{.backward = {1}};
     costs.weight_bytes = {static_cast<std::int64_t>(1000 * reduction)};  // N = 2: as long as a send
     costs.bandwidth = 1000;
     double end = 0;
@@ -74,7 +85,7 @@ TEST_CASE("simulate: an all-reduce hides behind 2BW's next microbatches", "[simu
 TEST_CASE("simulate: bytes of activations and their gradients", "[simulate]") {
   for (const char* schedule : {"gpipe", "1f1b", "2bw"}) {
     Layout layout{.stages = 4, .microbatches = 6, .steps = 3};
-    Costs costs;
+    Costs costs{.backward = {1}};
     costs.activation_bytes = {100};
     Timeline timeline = simulate_unverified(make_plan(schedule, layout), costs);
     CHECK(timeline.bytes() == 2 * 3 * 6 * 3 * 100);  // both ways, D - 1, M, steps
@@ -84,7 +95,7 @@ TEST_CASE("simulate: bytes of activations and their gradients", "[simulate]") {
 TEST_CASE("simulate: the timetables of cyclic data parallelism", "[simulate]") {
   // Forward of stage j of microbatch k at 2k + j, backward at 2k + 2N - 1 - j; N = 3.
   for (const char* text : {"cyclic_v2_data", "cyclic_v2_zero"}) {
-    Timeline timeline = simulate_unverified(example(text), Costs());
+    Timeline timeline = simulate_unverified(example(text), Costs{.backward = {1}});
     int checked = 0;
     for (const Record& record : timeline.records) {
       const Instruction& x = record.instruction;
@@ -98,6 +109,6 @@ TEST_CASE("simulate: the timetables of cyclic data parallelism", "[simulate]") {
 
 TEST_CASE("simulate: many ranks", "[simulate]") {
   Layout layout{.stages = 300, .microbatches = 20};
-  Timeline timeline = simulate_unverified(make_plan("1f1b", layout), Costs());
+  Timeline timeline = simulate_unverified(make_plan("1f1b", layout), Costs{.backward = {1}});
   CHECK(timeline.bubble() == Approx(299.0 / 319).epsilon(1e-12));
 }

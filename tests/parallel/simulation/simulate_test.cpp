@@ -55,7 +55,7 @@ TEST_CASE("simulate: a slow rank takes longer for what it computes, not for mess
 
 TEST_CASE("simulate: records follow the rows", "[simulate]") {
   Plan plan = parse(two_stages);
-  Timeline timeline = simulate_unverified(plan, Costs());
+  Timeline timeline = simulate_unverified(plan, Costs{.backward = {1}});
   REQUIRE(timeline.ranks == 2);
   std::vector<Row> seen(2);
   for (const Record& record : timeline.records) {
@@ -67,13 +67,13 @@ TEST_CASE("simulate: records follow the rows", "[simulate]") {
 
 TEST_CASE("simulate: a verified plan", "[simulate]") {
   Plan plan = make_plan("2bw", {.stages = 3, .width = 2, .microbatches = 4, .steps = 2});
-  Timeline timeline = simulate(verify(plan), Costs());
-  CHECK(timeline.makespan() == simulate_unverified(plan, Costs()).makespan());
+  Timeline timeline = simulate(verify(plan), Costs{.backward = {1}});
+  CHECK(timeline.makespan() == simulate_unverified(plan, Costs{.backward = {1}}).makespan());
   CHECK(timeline.records.size() > 0);
 }
 
 TEST_CASE("simulate: a queue for each direction, first in, first out", "[simulate]") {
-  Costs costs;
+  Costs costs{.backward = {1}};
   costs.latency = 3;
   Timeline timeline = simulate_unverified(parse(two_stages), costs);
   CHECK(span(timeline, 0, "0a0>1") == Span(1, 4));
@@ -90,7 +90,7 @@ TEST_CASE("simulate: a queue for each direction, first in, first out", "[simulat
 
 TEST_CASE("simulate: a message waits until its recv is posted", "[simulate]") {
   Plan plan = rows("0F0v0 0a0>1\n0F1v0 0F2v0 0a0<0 0F3v0 1F0v0 1F1v0", "stages 2");
-  Costs costs;
+  Costs costs{.backward = {1}};
   costs.latency = 1;
   Timeline timeline = simulate_unverified(plan, costs);
   CHECK(span(timeline, 0, "0a0>1") == Span(2, 3));  // after 0F2v0
@@ -100,7 +100,7 @@ TEST_CASE("simulate: a message waits until its recv is posted", "[simulate]") {
 
 TEST_CASE("simulate: what was received is sent on when it has arrived", "[simulate]") {
   Plan plan = rows("0F0v0 0a0>1\n0a0<0 0a0>2\n0a0<1 1F0v0", "stages 2");
-  Costs costs;
+  Costs costs{.backward = {1}};
   costs.latency = 2;
   Timeline timeline = simulate_unverified(plan, costs);
   CHECK(span(timeline, 1, "0a0>2") == Span(3, 5));
@@ -140,7 +140,7 @@ TEST_CASE("simulate: the two parts of a backward have costs of their own", "[sim
 
 TEST_CASE("simulate: plans that can't run are refused, not waited for", "[simulate]") {
   auto simulate_text = [](const std::string& text, const std::string& header) {
-    simulate_unverified(rows(text, header), Costs());
+    simulate_unverified(rows(text, header), Costs{.backward = {1}});
   };
   CHECK_THROWS_WITH(simulate_text("0g0<1 0F0v0 0B0v0 0a0>1\n0a0<0 1F0v0 1B0v0 0g0>0", "stages 2"),
                     Contains("the plan blocks") && Contains("rank 0: [0g0<1]"));
@@ -160,7 +160,7 @@ TEST_CASE("simulate: plans that can't run are refused, not waited for", "[simula
 TEST_CASE("simulate: costs must fit the plan", "[simulate]") {
   Plan plan = parse(two_stages);
   auto with = [&](auto change) {
-    Costs costs;
+    Costs costs{.backward = {1}};
     change(costs);
     return simulate_unverified(plan, costs);
   };

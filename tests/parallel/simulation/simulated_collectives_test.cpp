@@ -8,7 +8,7 @@ using namespace plangrad::tests;
 using namespace plangrad::parallel;
 
 TEST_CASE("simulate: a group waits for its last member and has one queue", "[simulate]") {
-  Costs costs;
+  Costs costs{.backward = {1}};
   costs.latency = 1;
   costs.bandwidth = 10;
   costs.weight_bytes = {20};  // N = 2: 2 (1 + 20 / (2 * 10)) = 4 s
@@ -37,7 +37,7 @@ TEST_CASE("simulate: bytes and time of reductions", "[simulate]") {
       text += "0F" + std::to_string(rank) + "v0 0B" + std::to_string(rank) + "v0 0Rv1@0 0Sv1\n";
       group += (rank > 0 ? "," : "") + std::to_string(rank);
     }
-    Costs costs;
+    Costs costs{.backward = {1}};
     costs.weight_bytes = {5040};  // 1 to 9 divide it
     costs.bandwidth = 64;
     costs.latency = 0.5;
@@ -55,7 +55,7 @@ TEST_CASE("simulate: bytes and time of reductions", "[simulate]") {
 }
 
 TEST_CASE("simulate: steps wait for the norm, which waits for all sums", "[simulate]") {
-  Costs costs;
+  Costs costs{.backward = {1}};
   costs.latency = 2;  // of two ranks, which sum up in one round
   Plan plan = rows(
       "0F0v0 0B0v0 0Rv1@0 1B0v0 1Rv1@1 Rnv1@0 0Sv1 1Sv1\n"
@@ -69,7 +69,7 @@ TEST_CASE("simulate: steps wait for the norm, which waits for all sums", "[simul
 }
 
 TEST_CASE("simulate: a fold waits for the partial sum, the step for the fold", "[simulate]") {
-  Costs costs;
+  Costs costs{.backward = {1}};
   costs.latency = 3;
   Plan plan = parse(
       "stages 1 per_step 2\n0F0v0 0B0v0 0p0>1\n0F1v0 0B1v0 0p0<0 0R1 0p1>2 0Sv1\n"
@@ -82,7 +82,7 @@ TEST_CASE("simulate: a fold waits for the partial sum, the step for the fold", "
 }
 
 TEST_CASE("simulate: every use of a tied tensor waits until it is gathered", "[simulate]") {
-  Costs costs;
+  Costs costs{.backward = {1}};
   costs.latency = 3;
   Plan plan =
       rows("2Gwv0@0 0F0v0 1F0v0\n2Gwv0@0 1F1v0 0F1v0", "stages 2 sharded 3 tied 0,1 groups 0,1");
@@ -92,7 +92,7 @@ TEST_CASE("simulate: every use of a tied tensor waits until it is gathered", "[s
 }
 
 TEST_CASE("simulate: the tied stage costs as the last in the lists", "[simulate]") {
-  Costs costs;
+  Costs costs{.backward = {1}};
   costs.step = {1, 2, 8};
   costs.weight_bytes = {10, 20, 80};
   Plan plan = rows(
@@ -105,7 +105,7 @@ TEST_CASE("simulate: the tied stage costs as the last in the lists", "[simulate]
 }
 
 TEST_CASE("simulate: ZeRO 3 gathers beside forwards", "[simulate]") {
-  Costs costs;
+  Costs costs{.backward = {1}};
   costs.weight_bytes = {10};
   costs.bandwidth = 10;  // N = 2: a gather takes half a forward
   Timeline timeline = simulate_unverified(example("zero_3"), costs);

@@ -12,7 +12,7 @@ namespace plangrad::tests {
 using namespace parallel;
 
 inline Timeline simulated(const std::string& schedule, const Layout& layout,
-                          const Costs& costs = {}) {
+                          const Costs& costs = {.backward = {1}}) {
   return simulate_unverified(make_plan(schedule, layout), costs);
 }
 
