@@ -99,10 +99,14 @@ void simulate_plan(const PlanRequest& request, const Plan& plan) {
   const VerifiedPlan verified = verify(plan);
   Costs costs = request.costs.of(verified.plan());
   nlohmann::json memory;
+  std::vector<std::string> layers;  // of each stage
   if (!request.model.model.empty()) {
     const ModelCosts model =
         request.model.costs(plan, request.schedule.layout, costs.machine.get());
     costs = with_model(costs, model, plan);
+    const std::vector<int>& cuts = model.training.cuts;
+    for (std::size_t stage = 0; stage + 1 < cuts.size(); ++stage)
+      layers.push_back(fmt::format("{}-{}", cuts[stage], cuts[stage + 1] - 1));
     const Costs ordered = one_by_one(costs);
     const Plan ran = in_order(plan, ordered);
     memory =
@@ -111,11 +115,13 @@ void simulate_plan(const PlanRequest& request, const Plan& plan) {
   }
   if (request.json) {
     nlohmann::json facts = all_facts(verified, costs);
-    if (!memory.is_null()) facts["memory"] = memory;
+    if (!memory.is_null()) facts["memory"] = memory, facts["layers"] = layers;
     return print_json(facts);
   }
   const Timeline timeline = simulate(verified, costs);
   print_lines(times(request, verified, costs, timeline, memory));
+  if (!layers.empty())
+    print_lines({{"layers of stages", fmt::format("{}", fmt::join(layers, " "))}});
   if (memory.contains("device")) {
     const double has = memory["device"];
     const double more = std::ranges::max(memory["peaks"].get<std::vector<double>>()) - has;
@@ -178,7 +184,7 @@ void add_columns(Flags& flags, PlanRequest& request) {
 
 void show_flags(CLI::App& command, PlanRequest& request) {
   Flags flags = plan_flags(command, request, false);
-  flags.yes("--table", request.table, "add a timetable, as on a terminal; computations take 1");
+  flags.yes("--table", request.table, "add a timetable, as on a terminal, where a forward takes 1");
   add_columns(flags, request);
   flags.yes("--json", request.json, "print the header, the rows and the facts as JSON");
 }

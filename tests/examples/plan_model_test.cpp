@@ -11,6 +11,7 @@ TEST_CASE("plan simulate tells the fullest rank of a named model, and the cell o
                     "--model",  "2bw-2.2b", "--sequences",    "8",     "--dtype",  "bf16",
                     "--device", "gpu",      "--microbatches", "8"};
   CHECK_THAT(output_of(words), Contains("\nfullest rank          rank 6 in 6B0v0: "));
+  CHECK_THAT(output_of(words), Contains("\nlayers of stages      0-") && Contains("-33\n"));
   const nlohmann::json memory = json_of(words)["memory"], &full = memory["fullest"];
   double at_peak = 0;
   for (const nlohmann::json& bytes : full["bytes"]) at_peak += bytes.get<double>();
