@@ -7,6 +7,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../../../.."
 here=examples/pages/player/wasm
 {
   "$compiler" -std=c++20 -MM -DNDEBUG -I. "$batches"/*.cpp | tr -s ' \\' '\n' |
-    sed "s|^$PWD/||" | grep '^[^/].*\.\(h\|cpp\)$'
+    sed "\\|^$batches/|d; s|^$PWD/||" | grep '^[^/].*\.\(h\|cpp\)$'
   printf '%s\n' "$here"/shims/* "$here"/{answer.js,pack.js}
 } | sort -u | xargs sed -E 's|[[:space:]]*//.*||; /^[[:space:]]*$/d' | sha256sum | cut -c 1-16
