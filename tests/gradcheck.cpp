@@ -1,6 +1,5 @@
 // Contracts the result with fixed random weights to one number, so that one backward pass gives all
-// gradients; two forward passes an element then give the differences. For small inputs.
-// Chapter 01.
+// gradients; two forward passes an element then give the differences. For small inputs. Chapter 01.
 #include "tests/gradcheck.h"
 
 #include <algorithm>

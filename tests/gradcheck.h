@@ -1,6 +1,5 @@
 // check_gradients: backward against central differences, for every element of every input.
-// Not here: which operations are checked; tests/autograd lists them.
-// Chapter 01.
+// Not here: which operations are checked; tests/autograd lists them. Chapter 01.
 #pragma once
 
 #include "tests/op_cases.h"

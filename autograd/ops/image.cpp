@@ -1,6 +1,5 @@
 // Operations on images: checks, sizes of results, and above each the formula of its gradient.
-// Not here: loops over windows (autograd/cpu/convolution.cpp, images.cpp).
-// Chapter 02.
+// Not here: loops over windows (autograd/cpu/convolution.cpp, images.cpp). Chapter 02.
 #include "autograd/ops.h"
 
 #include "autograd/backend.h"

@@ -1,6 +1,5 @@
 // A held value lies in the first slot that is free while it lives. Shards are thin, above the
-// others.
-// Chapters 06 to 09.
+// others. Chapters 06 to 09.
 #include "parallel/drawing/timeline_figure.h"
 
 #include "parallel/drawing/figure.h"

@@ -1,6 +1,5 @@
 // Costs are medians, so that one interruption of a rank does not count. Affinity tells the cores;
-// launchers set it for their ranks. Linux tells processor and command.
-// Chapter 06.
+// launchers set it for their ranks. Linux tells processor and command. Chapter 06.
 #include "parallel/observers/recording.h"
 
 #include <sched.h>

@@ -1,5 +1,4 @@
-// Shows progress where there is news, and leaves the writing of metrics to MetricFiles.
-// Chapter 02.
+// Shows progress where there is news, and leaves the writing of metrics to MetricFiles. Chapter 02.
 #include "parallel/observers/run_log.h"
 
 #include <sys/ioctl.h>

@@ -1,6 +1,5 @@
 // What was recorded is worked out once; the rest is written anew each time, from numbers that are
-// here anyway, so that a run can be watched without being slowed down.
-// Chapter 06.
+// here anyway, so that a run can be watched without being slowed down. Chapter 06.
 #include "parallel/observers/run_record.h"
 
 #include <fmt/chrono.h>

@@ -1,7 +1,6 @@
 // Bounds: what a candidate takes at least, in seconds and bytes, without a simulation. They hold
 // for every schedule, so they read its layout, and what small plans of it say of order.
-// Not here: how long it takes (evaluation.cpp).
-// Chapter 16.
+// Not here: how long it takes (evaluation.cpp). Chapter 16.
 
 #include "parallel/planner/evaluation.h"
 

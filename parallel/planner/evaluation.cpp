@@ -1,6 +1,5 @@
 // The stages of a candidate, and simulations of as few microbatches and updates as tell the rest.
-// Not here: the plan that is simulated (replicas.cpp), and bounds (bounds.cpp).
-// Chapter 16.
+// Not here: the plan that is simulated (replicas.cpp), and bounds (bounds.cpp). Chapter 16.
 #include "parallel/planner/evaluation.h"
 
 #include <numeric>

@@ -1,6 +1,5 @@
 // The meter of the blank device is read where the engine's memory changes: a forward, a backward,
-// and a backward in two parts. Of stages that cost the same one is run.
-// Chapters 03 and 09.
+// and a backward in two parts. Of stages that cost the same one is run. Chapters 03 and 09.
 #include "parallel/planner/layer_costs.h"
 
 #include "autograd/blank/blank_device.h"

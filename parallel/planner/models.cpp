@@ -1,5 +1,4 @@
-// The table of models, and what a microbatch of each looks like.
-// Chapter 02.
+// The table of models, and what a microbatch of each looks like. Chapter 02.
 #include "parallel/planner/models.h"
 
 #include <fmt/ranges.h>

@@ -1,5 +1,4 @@
-// What has begun can always end, as each microbatch has room on its way.
-// Chapter 06.
+// What has begun can always end, as each microbatch has room on its way. Chapter 06.
 #include "parallel/planner/order.h"
 
 #include <array>

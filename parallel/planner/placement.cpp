@@ -1,5 +1,4 @@
-// A dynamic program: each device takes what makes a down-closed set a larger one.
-// Chapter 16.
+// A dynamic program: each device takes what makes a down-closed set a larger one. Chapter 16.
 #include "parallel/planner/placement.h"
 
 #include <algorithm>

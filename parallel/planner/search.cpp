@@ -1,6 +1,5 @@
 // A branch of the search is a candidate alone. The cheap bounds of all are computed first; that of
-// the one with the least is then made better, until it has no less than another's.
-// Chapter 16.
+// the one with the least is then made better, until it has no less than another's. Chapter 16.
 #include "parallel/planner/search.h"
 
 #include <queue>

@@ -1,6 +1,5 @@
 // A message between neighbours is in one of two cases, within a host or between two, and shares the
-// links of that case with a number of others that follows from the packing.
-// Chapter 16.
+// links of that case with a number of others that follows from the packing. Chapter 16.
 #include "parallel/planner/stage_seconds.h"
 
 #include <ranges>

@@ -1,7 +1,6 @@
 // Stage seconds: how long a machine takes, or a run took, for what a stage computes; how long sums
 // over replicas take; and the links that one replica has.
-// Not here: kernels (layer_costs.h) and their seconds (simulation/machine.h).
-// Chapter 16.
+// Not here: kernels (layer_costs.h) and their seconds (simulation/machine.h). Chapter 16.
 #pragma once
 
 #include "parallel/planner/layer_costs.h"

@@ -1,6 +1,5 @@
 // The bytes of what ranks hold: sizes of stages, summed over time.
-// Not here: what they hold, and when (holdings.cpp).
-// Chapters 06 to 09.
+// Not here: what they hold, and when (holdings.cpp). Chapters 06 to 09.
 #include <cmath>
 #include <numeric>
 

@@ -1,6 +1,5 @@
 // Chapter 00's page of the plan language: its table is written from the table of operations, and it
-// names each entry that a plan's header can have. Not here: parsing.
-// Chapter 00.
+// names each entry that a plan's header can have. Not here: parsing. Chapter 00.
 #include <sstream>
 
 #include "nn/checkpoint/file.h"

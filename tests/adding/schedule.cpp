@@ -1,7 +1,6 @@
 // GPipe with late weights: backwards come in two parts. A stage first computes the gradients of its
 // inputs (I), for which the stage before waits. The gradients of its weights (W) come last, when
-// nothing waits for the stage any more.
-// Chapter 14.
+// nothing waits for the stage any more. Chapter 14.
 #include "parallel/schedules/schedule.h"
 
 namespace plangrad::parallel {

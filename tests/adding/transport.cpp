@@ -1,7 +1,6 @@
 // A transport for ranks that are threads: a message is copied into a letter when it is sent, and
 // lies in a box of one shared office until its receiver takes it.
-// Not here: threads and reports of ranks that fail (parallel/transports/launch.h).
-// Chapter 14.
+// Not here: threads and reports of ranks that fail (parallel/transports/launch.h). Chapter 14.
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>

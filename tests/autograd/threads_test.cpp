@@ -1,6 +1,5 @@
 // Threads: every kernel that shares out work gives the same bits on one, two and three of them.
-// Not here: the image kernels and random numbers, whose own tests ask the same.
-// Chapter 03.
+// Not here: the image kernels and random numbers, whose own tests ask the same. Chapter 03.
 #if PLANGRAD_OPENMP
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/ops.h"

@@ -1,7 +1,6 @@
 // Speed of the codecs on one core: bytes read and written in a second, as a share of what copying
 // reaches in the same run. The values are more than the caches hold.
-// Not here: compressed sums over ranks.
-// Chapter 10.
+// Not here: compressed sums over ranks. Chapter 10.
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <algorithm>

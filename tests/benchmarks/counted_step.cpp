@@ -1,7 +1,6 @@
 // What a GPT's training step costs a GPU, kernel by kernel, as the emulator counts it: launches and
 // bytes beside the least bytes that each part of the step needs. Facts of a model, and no times.
-// Not here: the model (cuda/emulator/counted/counters.h), and speed (gpu_training.cpp).
-// Chapter 12.
+// Not here: the model (cuda/emulator/counted/counters.h), and speed (gpu_training.cpp). Chapter 12.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

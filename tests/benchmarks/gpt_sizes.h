@@ -1,6 +1,5 @@
 // What benchmarks of training share: two GPTs, tokens for them, clock and median.
-// Not here: what is measured.
-// Chapter 03.
+// Not here: what is measured. Chapter 03.
 #pragma once
 
 #include "nn/models/gpt.h"

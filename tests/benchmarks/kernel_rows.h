@@ -1,6 +1,5 @@
 // The kernels of a Backend, as rows of a table: what each reads and writes at least, or computes.
-// Not here: how they are timed (device_clock.h) and shown (gpu_kernels.cpp).
-// Chapter 12.
+// Not here: how they are timed (device_clock.h) and shown (gpu_kernels.cpp). Chapter 12.
 #pragma once
 
 #include "autograd/backend.h"

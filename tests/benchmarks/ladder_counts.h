@@ -1,7 +1,6 @@
 // What a rung costs, from the emulator's counters, where this build of the ladder has them; on a
 // GPU, and in builds that do not count, there is nothing.
-// Not here: what counters mean (cuda/emulator/counted/counters.h).
-// Chapter 12.
+// Not here: what counters mean (cuda/emulator/counted/counters.h). Chapter 12.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,8 +1,7 @@
 // Runs on pretended devices against the simulator: a plan of every schedule, and sums over replicas
 // by every reduction, measured and simulated; and what the engine itself takes for a cell, where
 // ranks are many more than cores.
-// Not here: what pretending is (parallel/engine/pretended.h).
-// Chapter 06.
+// Not here: what pretending is (parallel/engine/pretended.h). Chapter 06.
 #include <fmt/format.h>
 #include <sys/resource.h>
 

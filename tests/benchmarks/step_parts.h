@@ -1,6 +1,5 @@
 // The parts of a GPT's training step: which kernels belong to each, and the bytes that it needs.
-// Not here: how kernels are counted (counted_step.cpp).
-// Chapter 12.
+// Not here: how kernels are counted (counted_step.cpp). Chapter 12.
 #pragma once
 
 #include <algorithm>

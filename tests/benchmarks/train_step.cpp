@@ -1,7 +1,6 @@
 // Speed of a GPT's training step on one rank: tokens/s, and the share of the processor's measured
 // matrix-product rate that the model's floating-point operations reach.
-// Not here: comparison with other frameworks (tests/benchmarks/against_pytorch.py).
-// Chapter 03.
+// Not here: comparison with other frameworks (tests/benchmarks/against_pytorch.py). Chapter 03.
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 

@@ -1,6 +1,5 @@
 // Safetensors files: what is written comes back, and every way to break a file has its message.
-// Not here: what the tensors mean to a model.
-// Chapter 02.
+// Not here: what the tensors mean to a model. Chapter 02.
 #include "nn/checkpoint/safetensors.h"
 
 #include "autograd/error.h"

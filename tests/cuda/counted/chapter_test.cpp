@@ -1,6 +1,5 @@
 // The table of small kernels that chapter 12 shows.
-// Not here: counts by hand, with reasons (the other tests).
-// Chapter 12.
+// Not here: counts by hand, with reasons (the other tests). Chapter 12.
 #include <fmt/format.h>
 
 #include "tests/cuda/counted/counted.h"

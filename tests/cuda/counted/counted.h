@@ -1,6 +1,5 @@
 // What tests of counters share: the counters of one launch.
-// Not here: what they should be.
-// Chapter 12.
+// Not here: what they should be. Chapter 12.
 #pragma once
 
 #include <cuda_bf16.h>

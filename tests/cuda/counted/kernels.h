@@ -1,6 +1,5 @@
 // Small kernels whose requests can be counted by hand; each test of counters names what they cost.
-// Not here: the counts.
-// Chapter 12.
+// Not here: the counts. Chapter 12.
 #pragma once
 
 #include <cuda_bf16.h>

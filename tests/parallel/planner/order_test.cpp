@@ -1,6 +1,5 @@
 // Orders: the list scheduler against schedules, the search against schedules, published times and
-// all orders, the bound against both, and training with what is found against one rank.
-// Chapter 06.
+// all orders, the bound against both, and training with what is found against one rank. Chapter 06.
 #include <random>
 
 #include "autograd/cpu/cpu_backend.h"

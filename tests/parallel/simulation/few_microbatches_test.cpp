@@ -1,6 +1,5 @@
 // 2BW with fewer microbatches in a step than a full pipeline needs: how long a microbatch takes,
-// what stages keep, that nothing else changes, and what the schedule says about it.
-// Chapter 07.
+// what stages keep, that nothing else changes, and what the schedule says about it. Chapter 07.
 #include <fmt/format.h>
 
 #include "parallel/simulation/simulate.h"

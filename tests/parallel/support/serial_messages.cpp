@@ -1,6 +1,5 @@
 // Messages between two ranks: lists of handles. A receive posts; whoever needs the value
-// waits for it.
-// Chapter 04.
+// waits for it. Chapter 04.
 
 #include "tests/parallel/support/serial.h"
 

@@ -1,6 +1,5 @@
 // What shards add to the serial interpreter. Every rank has whole buffers; what it would not have
-// of them is NaN, so that using it shows.
-// Chapter 09.
+// of them is NaN, so that using it shows. Chapter 09.
 #include <limits>
 
 #include "tests/parallel/support/serial.h"

@@ -1,5 +1,4 @@
-// Sums in the serial interpreter: by groups, and from rank to rank.
-// Chapters 05 and 10.
+// Sums in the serial interpreter: by groups, and from rank to rank. Chapters 05 and 10.
 
 #include "parallel/collectives/collective_run.h"
 #include "tests/parallel/support/carry_out.h"
