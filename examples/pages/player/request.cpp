@@ -82,7 +82,7 @@ Costs with_backward(Costs costs) {
   costs.backward = Costs().backward;
   const std::size_t most = std::max(inputs.size(), weights.size());
   for (const std::vector<double>* part : {&inputs, &weights})  // others are refused later
-    if (part->size() != 1 && part->size() != most) return costs;
+    if (part->empty() || (part->size() != 1 && part->size() != most)) return costs;
   costs.backward.resize(most);
   for (std::size_t k = 0; k < most; ++k)
     costs.backward[k] = value_at(k, inputs) + value_at(k, weights);
