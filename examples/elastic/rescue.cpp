@@ -173,24 +173,19 @@ void Rescuer::failed(SessionRank& rank) noexcept try {
 } catch (const WrongState&) {
   rescue_->forbid("some weights are wrong");
 } catch (const std::exception& error) {
-  if (is_divergence(error)) rescue_->add_divergence();
-  rescue_->add_remains_of(rank);
+  rescue_->add_remains_of(rank, is_divergence(error));
 }
 
 Rescue::Rescue(const SessionScope& scope)
     : given_up_(scope.given_up < 0 ? "" : newest_in(scope.out).checksum) {}
 
-void Rescue::add_remains_of(SessionRank& rank) try {
+void Rescue::add_remains_of(SessionRank& rank, bool diverged) try {
+  if (diverged) diverged_ = true;
   Remains remains = remains_of(rank);
   std::lock_guard lock(mutex_);
   remains_.push_back(std::move(remains));
 } catch (const std::exception& error) {  // the rank throws the error that brought it here
   forbid(error.what());
-}
-
-void Rescue::add_divergence() {
-  std::lock_guard lock(mutex_);
-  diverged_ = true;
 }
 
 void Rescue::forbid(const std::string& why) {

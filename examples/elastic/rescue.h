@@ -4,6 +4,7 @@
 // Chapter 15.
 #pragma once
 
+#include <atomic>
 #include <filesystem>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -56,11 +57,10 @@ class Rescue {
  public:
   /// scope: of the session, before it saves anything
   explicit Rescue(const SessionScope& scope = {});
-  /// Adds the state of a rank; if it can't be read, nothing is saved.
-  void add_remains_of(SessionRank& rank);
-  /// Says that the run diverged: its last update goes to the folder diverged/, where it takes the
-  /// place of nothing, and is not what a resumed run begins from: that would diverge again.
-  void add_divergence();
+  /// Adds the state of a rank; if it can't be read, nothing is saved. If the run has diverged, its
+  /// last update goes to the folder diverged/, where it takes the place of nothing, and is not what
+  /// a resumed run begins from: that would diverge again.
+  void add_remains_of(SessionRank& rank, bool diverged);
   bool diverged() const { return diverged_; }
   /// Forbids to save anything.
   ///   why: ends "the last updates are not saved, as"
@@ -84,7 +84,7 @@ class Rescue {
   std::vector<Remains> remains_;
   std::string given_up_;   // checksum of the newest save that the run did not continue from
   std::string forbidden_;  // why; empty: it is not
-  bool diverged_ = false;
+  std::atomic<bool> diverged_ = false;
 };
 
 /// Adds what its rank has to the Rescue of its process when the session fails.
