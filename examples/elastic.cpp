@@ -56,6 +56,20 @@ void check_folder(const LaunchOptions& options, const Words& words) {
   check_out(scope);
 }
 
+/// throws: Error unless mpirun finds the program: in PATH or, as Open MPI does, in this folder; or
+///         if a rank that it starts alone would take itself for one of several
+void check_start(const LaunchOptions& options, const std::string& program) {
+  PG_CHECK((options.ranks > 1 && !options.fewer) || !plangrad::parallel::rank_environment(),
+           "a launcher's variables say that this is one of several processes: start it without ",
+           "them, ", plangrad::parallel::without_ranks(), " elastic ...");
+  const char* path = std::getenv("PATH");
+  std::error_code none;
+  for (const fs::path folder : plangrad::parallel::split(text(path ? path : "", ":."), ':'))
+    if (fs::is_regular_file(folder / program, none) && !::access((folder / program).c_str(), X_OK))
+      return;
+  throw plangrad::autograd::Error(text("there is no program ", program, ": name it with its path"));
+}
+
 /// Removes a run's folder at the end if nothing is in it.
 struct RemoveEmpty {
   fs::path run;
@@ -72,7 +86,9 @@ int launch(const LaunchOptions& options, const Words& words) {
     check_folder(options, words);
     return std::make_unique<plangrad::parallel::FolderLock>(options.out);
   });
-  return usage([&] { return std::make_unique<Launcher>(options, words); })->run();
+  const auto launcher = usage([&] { return std::make_unique<Launcher>(options, words); });
+  usage([&] { check_start(options, words[0]); });
+  return launcher->run();
 }
 
 }  // namespace

@@ -61,7 +61,16 @@ TEST_CASE("what can't be done as a command asks for it ends with status 2, in ev
   const Words trained = runs.words("new");
   refused(Words{"elastic", "--memory", no_folder} + trained, "--memory");
   refused(Words{"elastic"} + runs.words("new", {"--out", no_folder}), "can't write to the folder");
-  refused(Words{"elastic", "--mpirun", none} + trained, "can't start");
+  Words found = trained;
+  found[0] = program(found[0]);
+  refused(Words{"elastic", "--mpirun", none} + found, "can't start");
+  for (const std::string& name : {none, runs.data, runs.folder / ""}) {
+    found[0] = name;
+    refused(Words{"elastic"} + found, "there is no program " + name + ": name it with its path");
+  }
+  found[0] = program(trained[0]);  // which mpirun starts alone, so that other variables count
+  refused(Words{"/usr/bin/env", "RANK=1", "WORLD_SIZE=2", program("elastic"), "-n", "1"} + found,
+          "start it without them, env -u RANK elastic");
   CHECK(step_of(run_folder) == 2);
   CHECK_FALSE(std::filesystem::exists(runs.path("new")));
   CHECK_FALSE(std::filesystem::exists(none));
