@@ -213,9 +213,10 @@ void Launcher::keep_aside() const {
 /// can't save. A rank that is lost when all is done costs nothing.
 std::optional<int> Launcher::last_status(int status) const {
   if (status == misused) return misused;
-  if (status == diverged) {
+  // A rank that was lost in the same update may have given mpirun its status.
+  if (status == diverged || saved_in(memory_.path() / "diverged") > 0) {
     tell("elastic: the run diverged, as another start would: see the lines above");
-    return status;
+    return diverged;
   }
   if (steps() > 0 && saved() >= steps()) {
     tell(text("elastic: the run ended with status ", status, " when all its ", steps(),

@@ -116,6 +116,12 @@ TEST_CASE("a run of processes that diverges is not started again") {
   check_ended(elastic(runs, stages), 3,
               "go back: --resume " + runs.path("run") + " continues from update 4\n");
   CHECK(saved(runs, "run") == 4);
+  // A rank that is lost in the same update gives mpirun its status.
+  const Words diverges{"--learning-rate", "1e20", "--clip", "0"};
+  check_ended(
+      elastic(runs, runs.words("lost", diverges), scripted(runs, "mpirun \"$@\"\nexit 137")), 3,
+      "elastic: the run diverged, as another start would");
+  CHECK(starts(runs) == 1);
 }
 
 TEST_CASE("a run of processes that goes back to an older update continues from what it has saved") {
