@@ -12,7 +12,6 @@
 #include "examples/programs/plan_machine.h"
 #include "nn/checkpoint/file.h"
 #include "nn/text/vocabulary.h"
-#include "parallel/transports/launch.h"
 
 namespace plangrad::examples {
 
@@ -178,8 +177,9 @@ ProgressLine::~ProgressLine() {
 }
 
 int status_of(const std::exception& error) {
-  if (dynamic_cast<const UsageError*>(&error)) return misused;
-  return dynamic_cast<const Diverged*>(&error) ? diverged : failed;
+  if (dynamic_cast<const Diverged*>(&error)) return diverged;
+  const bool is_shared = dynamic_cast<const parallel::SharedError*>(&error) != nullptr;
+  return is_shared || dynamic_cast<const UsageError*>(&error) ? misused : failed;
 }
 
 int run_program(CLI::App& app, const std::function<int()>& body, bool has_ranks) {

@@ -12,6 +12,7 @@
 
 #include "autograd/error.h"
 #include "parallel/plan/fields.h"
+#include "parallel/transports/launch.h"
 
 namespace plangrad::examples {
 
@@ -43,8 +44,8 @@ struct SharedUsageError : UsageError {
 };
 
 /// A value of the training is infinite or NaN, as in a run that goes on from its last update.
-struct Diverged : autograd::Error {
-  using Error::Error;
+struct Diverged : parallel::SharedError {
+  using SharedError::SharedError;
 };
 
 /// Returns what f() returns. Errors in it become errors of the command line.

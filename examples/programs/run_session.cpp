@@ -344,7 +344,8 @@ bool train_on_processes(const RunFlags& flags, const Prepare& prepare, const Fin
     if (complete && leads) finished(run, finish);
   };
   world->run(body, [&](const std::string& report, const std::exception& error) {
-    tell_lines("", report);
+    const bool is_shared = dynamic_cast<const SharedError*>(&error) != nullptr;
+    if (!is_shared || world->transport().rank() == 0) tell_lines("", report);
     std::error_code none;  // rank 0 has saved: no other rank may find its lock abandoned
     if (run.settings.lock) fs::remove(run.settings.out / "plangrad.lock", none);
     return status_of(error);

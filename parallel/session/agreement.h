@@ -11,7 +11,7 @@ namespace plangrad::parallel {
 /// Compares what ranks say of the run: processes can be started with other flags, read other data
 /// or another checkpoint, or be other builds, whose replicas would drift apart. All ranks call it.
 ///   run: the description of the run; resumed: the checkpoint that it continues from, or null
-/// throws: Error that names a rank that differs from rank 0
+/// throws: SharedError that names a rank that differs from rank 0
 void check_agreement(Transport& transport, const nlohmann::json& run,
                      const nn::OpenedCheckpoint* resumed, double timeout);
 

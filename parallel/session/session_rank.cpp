@@ -67,7 +67,7 @@ void check_hosts(const Plan& plan, const std::vector<int>& hosts) {
       for (int rank : group) own.insert(hosts.at(rank));
       if (own.size() > 1 && own.size() < group.size()) return;
     }
-  throw Error(
+  throw SharedError(
       "--reduction hierarchical: no group that sums up gradients has two ranks on one host and "
       "others elsewhere, so it would do what scatter does; use --reduction scatter, or say with "
       "--ranks-per-host N which ranks share a host");

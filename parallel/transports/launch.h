@@ -17,6 +17,11 @@
 
 namespace plangrad::parallel {
 
+/// An error that every rank finds, so that rank 0 alone has to print it.
+struct SharedError : autograd::Error {
+  using Error::Error;
+};
+
 /// Thrown by a rank that ends as if its machine were gone: nothing of what it held may be used.
 struct RankLost : autograd::Error {
   using Error::Error;

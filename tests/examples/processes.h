@@ -20,6 +20,11 @@ inline Words mpirun_words(const Words& arguments) {
          arguments;
 }
 inline Finished mpirun(const Words& arguments) { return run(mpirun_words(arguments)); }
+/// Checks that one of the processes that share an error reports it.
+inline void check_once(const Finished& ended, int status, const std::string& part) {
+  check_ended(ended, status, part);
+  CHECK(ended.errors.find(part) == ended.errors.rfind(part));
+}
 /// Whether it is MPICH's, which gives the others no time to report when a process is killed.
 inline bool kills_at_once() {
   return mpirun({"--version"}).output.find("HYDRA") != std::string::npos;
