@@ -58,20 +58,29 @@ std::vector<std::string> known_words(const CLI::App& app) {
   return names;
 }
 
-/// Describes a word that the program does not know: the first flag, as later words may be values.
+/// Words of other tools, and ours.
+const std::map<std::string, std::string> synonyms{
+    {"--lr", "--learning-rate"}, {"--epochs", "--steps"},     {"--bs", "--batch"},
+    {"--batch-size", "--batch"}, {"--seq-len", "--context"},  {"--nproc", "--ranks"},
+    {"--pp", "--stages"},        {"--dp", "--data-parallel"}, {"--max-iters", "--steps"},
+    {"list", "schedules"},       {"help", "--help"}};
+
+/// Describes a word that the program does not know: the command, else the first flag, as later
+/// words may be values.
 std::string unknown_word(const CLI::App& app) {
   const std::vector<std::string> words = app.remaining(true);
-  auto found = std::ranges::find_if(words, [](const auto& word) { return word.starts_with('-'); });
   const std::vector<std::string> known = known_words(command_of(app));
-  if (found == words.end()) {
-    const std::string word = words.empty() ? "" : words.front();
-    const bool commands =
-        command_of(app).get_parent() == nullptr && !known.empty() && !known.back().starts_with('-');
-    return text(commands ? "there is no command " : "nothing takes the word ", word,
-                autograd::did_you_mean(word, known));
-  }
-  const std::string flag = found->substr(0, found->find('='));
-  return text("there is no flag ", flag, autograd::did_you_mean(flag, known));
+  const bool commands = &command_of(app) == &app && !known.back().starts_with('-');
+  auto found = std::ranges::find_if(words, [](const auto& word) { return word.starts_with('-'); });
+  if (commands || found == words.end()) found = words.begin();
+  const bool is_flag = found->starts_with('-');
+  const std::string word = is_flag ? found->substr(0, found->find('=')) : *found;
+  const auto own = synonyms.find(word);
+  const bool has_own = own != synonyms.end() && std::ranges::count(known, own->second) > 0;
+  return text(is_flag    ? "there is no flag "
+              : commands ? "there is no command "
+                         : "nothing takes the word ",
+              word, autograd::did_you_mean(has_own ? own->second : word, known));
 }
 
 /// Prints an error.
@@ -121,6 +130,27 @@ class Help : public CLI::Formatter {
   }
   std::string make_option_opts(const CLI::Option* option) const override {
     const bool has_value = option->nonpositional() && option->get_expected_max() > 0;
+/// What -h shows of a command with more than `few` flags: those of this list, in about a line each.
+constexpr std::size_t few = 16;
+const std::set<std::string> first_flags{
+    "--data",   "--layers",     "--width",    "--steps",   "--batch",         "--learning-rate",
+    "--out",    "--resume",     "--schedule", "--stages",  "--data-parallel", "--microbatches",
+    "--table",  "--json",       "--model",    "--forward", "--backward",      "--machine",
+    "--device", "--priorities", "--place",    "--most",    "--help",          "--endless"};
+
+/// Leaves the first flags of a command with many in its help.
+void keep_first_flags(CLI::App& command) {
+  auto is_flag = [](const CLI::Option* each) { return each->nonpositional(); };
+  const std::vector<CLI::Option*> flags = command.get_options(is_flag);
+  if (flags.size() <= few) return;
+  for (CLI::Option* flag : flags) {
+    const bool is_first = first_flags.contains(flag->get_name());
+    const std::string what = flag->get_description();
+    flag->description(what.substr(0, what.find(';')));
+    flag->group(is_first ? "First flags; --help has all" : "");  // without a group: left out
+  }
+}
+
     return has_value ? ' ' + option->get_type_name() : "";
   }
   std::string make_option_desc(const CLI::Option* option) const override {
@@ -141,7 +171,11 @@ void open_standard_streams() {
   int last = 0;
   do last = ::open("/dev/null", O_RDWR);
   while (last >= 0 && last <= STDERR_FILENO);
+  } catch (const CLI::CallForAllHelp&) {
+    std::cout << app.help();
   ::close(last);
+    const std::vector<CLI::App*> typed = app.get_subcommands();
+    keep_first_flags(typed.empty() ? app : *typed.front());
 }
 
 /// Whether standard output is a pipe that nobody reads, as after `| head`.
@@ -150,7 +184,7 @@ bool reader_is_gone() {
   return ::poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
 }
 
-/// Runs the body, and returns its status, or 0 after --help and --version.
+/// Runs the body, and returns its status, or 0 after -h, --help and --version.
 int run_or_help(CLI::App& app, const std::function<int()>& body) {
   int status = 0;
   try {
@@ -187,14 +221,16 @@ int run_program(CLI::App& app, const std::function<int()>& body, bool has_ranks)
   std::vector<CLI::App*> all = app.get_subcommands({});
   all.push_back(&app);
   for (CLI::App* each : all) {
-    each->get_help_ptr()->description("print this help");
+    each->set_help_flag("-h", "print the flags that one needs first")->group("Options");
+    each->set_help_all_flag("--help", "print this help: all flags")->group("Options");
     each->formatter(std::make_shared<Help>());
     each->set_version_flag("--version", autograd::version(), "print the version")->group("Options");
   }
   try {
     return run_or_help(app, body);
   } catch (const CLI::ParseError& error) {
-    const bool unknown = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+    const bool lacks = dynamic_cast<const CLI::RequiredError*>(&error) && app.remaining_size(true);
+    const bool unknown = lacks || dynamic_cast<const CLI::ExtrasError*>(&error);
     print_error((unknown ? unknown_word(app) : error.what()) + " (--help lists the flags)",
                 has_ranks);
     return misused;

@@ -126,9 +126,9 @@ void parse_list(CLI::App& app, std::vector<std::string> arguments) {
 
 /// Flags that a checkpoint neither keeps nor sets.
 const std::set<std::string> of_one_session{
-    "--help",       "--version", "--out",        "--overwrite", "--resume",  "--at",
-    "--plan-from",  "--row",     "--stop-after", "--quiet",     "--timeout", "--memory-cap",
-    "--cuda-graph", "--profile", "--elastic",    "--lose",      "--note"};
+    "-h",           "--help",       "--version", "--out",     "--overwrite",  "--resume",
+    "--at",         "--plan-from",  "--row",     "--quiet",   "--stop-after", "--timeout",
+    "--memory-cap", "--cuda-graph", "--profile", "--elastic", "--lose",       "--note"};
 
 /// Returns the value of every flag that affects the run's result, given or not.
 nlohmann::json flag_values(const CLI::App& app) {

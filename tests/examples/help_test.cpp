@@ -54,6 +54,18 @@ TEST_CASE("help has lines that fit, all flags with their defaults, and examples"
 }
 
 TEST_CASE("every program has a version, and commands are found by a near name") {
+TEST_CASE("-h shows the flags that one needs first, and says where all are") {
+  const std::string heading = "\nFirst flags; --help has all:\n";
+  for (const Words& words :
+       {Words{"train_gpt"}, {"train_resnet"}, {"plan", "draw"}, {"plan", "search"}}) {
+    CAPTURE(words);
+    const std::string brief = succeeded(run(words + Words{"-h"})).output;
+    CHECK(std::count(brief.begin(), brief.end(), '\n') <= 45);
+    CHECK_THAT(brief, Contains(heading) && !Contains("--codec"));
+  }
+  CHECK_THAT(run({"sample_gpt", "-h"}).output, Contains("--top-k N") && !Contains(heading));
+}
+
   for (const char* name : {"train_gpt", "train_resnet", "sample_gpt", "train_vocabulary", "plan",
                            "checkpoint", "elastic"}) {
     const Finished version = succeeded(run({name, "--version"}));
@@ -82,6 +94,12 @@ TEST_CASE("a mistyped name is suggested: flags, schedules, codecs, methods, devi
   check_misused({"plan", "show", "--schedule", "2wb"}, "did you mean 2bw?");
   check_misused({"train_gpt", "stray"}, "nothing takes the word stray");
 }
+  check_misused({"train_gpt", "--lr", "0.1"}, "no flag --lr; did you mean --learning-rate?");
+  check_misused({"train_gpt", "--batch-size=4"}, "no flag --batch-size; did you mean --batch?");
+  check_misused({"plan", "drwa", "--stages", "4"}, "no command drwa; did you mean draw?");
+  check_misused({"plan", "poster", "--otu", "x"}, "no flag --otu; did you mean --out?");
+  check_misused({"plan", "list"}, "no command list; did you mean schedules?");
+  check_misused({"checkpoint", "help"}, "no command help; did you mean --help?");
 
 TEST_CASE("what all ranks of a launcher find wrong is printed by the first alone") {
   auto started = [](const char* rank, const Words& flags) {
