@@ -324,7 +324,13 @@ const std::vector<Command>& commands() {
         {"Measure links between hosts, too",
          "mpirun -n 4 --hostfile hosts plan machine --measure --transport mpi --out here.txt"}},
        machine_flags,
-       tell_machine}};
+       tell_machine},
+      {"schedules",
+       "Lists the schedules: what each does, and its paper.",
+       {{"See one that is listed",
+         "plan show --schedule zb-h1 --stages 4 --microbatches 8 --table"}},
+       [](CLI::App&, PlanRequest&) {},
+       [](const PlanRequest&, const CLI::App&) { print_text(schedule_words()); }}};
   return all;
 }
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "examples/pages/plan_facts.h"
+#include "examples/pages/player/ideas.h"
 #include "examples/programs/program.h"
 #include "nn/checkpoint/file.h"
 #include "parallel/planner/models.h"
@@ -64,6 +65,18 @@ std::vector<std::string> sentences(const parallel::VerifiedPlan& verified) {
       most_of(facts.peak_microbatches, "keeps the activations of", "microbatch", "") + "."};
   if (verified.plan().sharded > 0) all.push_back(about_shards(verified.plan().sharded));
   return all;
+}
+
+std::string schedule_words() {
+  std::string words;
+  for (const std::string& name : parallel::schedule_names()) {
+    const Idea* idea = find_idea(name);
+    const std::string what = idea ? text(idea->sentence, " (", idea->paper, ')') : "";
+    words += fmt::format(
+        "{:<16}{}\n", name,
+        CLI::detail::find_and_replace(wrapped(what, 16), "\n", "\n" + std::string(16, ' ')));
+  }
+  return words;
 }
 
 namespace {

@@ -15,6 +15,9 @@ namespace plangrad::examples {
 /// staleness, and what ranks keep.
 std::vector<std::string> sentences(const parallel::VerifiedPlan& verified);
 
+/// What each schedule does, and its paper: its name in the first column, as completions read it.
+std::string schedule_words();
+
 /// A plan's name, and its facts as examples/pages/plan_facts.h gives them.
 struct NamedFacts {
   std::string name;

@@ -92,20 +92,6 @@ void print_error(const std::string& what, bool shared) {
   tell_lines(rank > 0 ? autograd::text("error of rank ", rank, ": ") : "error: ", what);
 }
 
-/// Breaks text into lines of at most 100 columns, the first of which begins in column `indent`.
-std::string wrapped(const std::string& text, std::size_t indent = 0) {
-  std::string all;
-  std::size_t length = 0;
-  std::istringstream in(text);
-  for (std::string word; in >> word; length += 1 + word.size()) {
-    const bool fits = indent + length + word.size() <= 100;
-    if (length > 0) all += fits ? ' ' : '\n';
-    if (!fits) length = 0;
-    all += word;
-  }
-  return all;
-}
-
 /// CLI11's --help with lines that are wrapped, and a flag's default behind what it does.
 class Help : public CLI::Formatter {
  public:
@@ -200,6 +186,19 @@ int run_or_help(CLI::App& app, const std::function<int()>& body) {
 }
 
 }  // namespace
+
+std::string wrapped(const std::string& text, std::size_t indent) {
+  std::string all;
+  std::size_t length = 0;
+  std::istringstream in(text);
+  for (std::string word; in >> word; length += 1 + word.size()) {
+    const bool fits = indent + length + word.size() <= 100;
+    if (length > 0) all += fits ? ' ' : '\n';
+    if (!fits) length = 0;
+    all += word;
+  }
+  return all;
+}
 
 void ProgressLine::show(const std::string& line) {
   static const bool is_terminal = ::isatty(STDERR_FILENO) == 1;
