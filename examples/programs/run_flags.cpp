@@ -331,6 +331,8 @@ void RunFlags::check() const {
   PG_CHECK(lowest_rate <= learning_rate, "--min-learning-rate ", lowest_rate,
            " is above --learning-rate ", learning_rate);
   pretend.check(device, transport, ranks_per_host);
+  PG_CHECK(!elastic || transport != "nccl", "--elastic: NCCL joins a fixed number of ranks, and ",
+           "can't go on without one; leave out --transport nccl, or --elastic");
   PG_CHECK(!elastic || transport == "threads", "--elastic: ranks that are processes end together; ",
            "start them by the program elastic, which starts those that are left again, or leave ",
            "out --transport ", transport);

@@ -131,6 +131,8 @@ void check_losses(const RunFlags& flags, const ReadyRun& run) {
              "; this layout has ", run.layout.ranks(), ", counted from 0");
     PG_CHECK(loss.update <= run.settings.steps, "--lose: update ", loss.update,
              " does not come; the run has ", run.settings.steps, " --steps");
+    PG_CHECK(loss.update > run.layout.first(), "--lose: update ", loss.update, " is done; the run ",
+             "continues after update ", run.layout.first());
   }
 }
 
@@ -242,7 +244,8 @@ bool train_on_threads(const RunFlags& flags, const Prepare& prepare, const Finis
              "--transport mpi, or start it alone: ", without_ranks(), ' ', flags.program, " ..."));
   }
   ReadyRun run = usage([&] {
-    ReadyRun ready = checked(flags, prepare(0), true);
+    const int started = flags.transport == "mpi" ? 1 : 0;  // by mpirun -n 1
+    ReadyRun ready = checked(flags, prepare(started), true);
     const int ranks = ready.layout.ranks(), most = flags.attempt.most_ranks;
     PG_CHECK(most == 0 || ranks <= most, "this layout takes ", ranks, " ranks, ", most,
              " are left");
@@ -357,8 +360,11 @@ bool train_on_processes(const RunFlags& flags, const Prepare& prepare, const Fin
 
 int train_run(const RunFlags& run, const Prepare& prepare, const Finish& finish) {
   handle_stop_signals();
-  const bool processes = run.transport == "mpi" ||
-                         (run.transport == "nccl" && usage([] { return rank_environment(); }));
+  const auto started = usage([] { return rank_environment(); });
+  const std::string set = without_ranks();  // also by mpirun -n 1, which needs no messages
+  const bool is_only = !started && (set.find("OMPI") != set.npos || set.find("PMI_") != set.npos);
+  const bool processes =
+      (run.transport == "mpi" && !is_only) || (run.transport == "nccl" && started);
   const bool complete =
       processes ? train_on_processes(run, prepare, finish) : train_on_threads(run, prepare, finish);
   return complete || stopped_by() == 0 ? 0 : 128 + stopped_by();

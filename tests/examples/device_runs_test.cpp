@@ -114,6 +114,7 @@ TEST_CASE("devices sum up and gather by NCCL's own collectives") {
   if (!nccl_works(4)) SKIP_TEST("NCCL needs four devices");
   const Runs runs{layout + device + nccl};
   const Words by_nccl{"--reduction", "nccl"};
+  runs.check_refused({"--elastic"}, "--elastic: NCCL joins a fixed number of ranks");
   const std::vector<std::pair<Words, double>> cases{
       {{}, f32_rounding},
       {{"--schedule", "1f1b", "--untied"}, f32_rounding},

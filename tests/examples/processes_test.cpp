@@ -42,6 +42,13 @@ TEST_CASE("ranks that are processes give the bits of ranks that are threads") {
   runs.check_same("threads", "parts");
 }
 
+TEST_CASE("mpirun of one process trains on one rank") {
+  Runs runs{model};
+  runs.train("thread");
+  succeeded(mpirun(processes(1, runs.words("process", {"--transport", "mpi"}))));
+  runs.check_same("thread", "process");
+}
+
 TEST_CASE("processes encode and go by hosts as threads do") {
   const Words wide{"--layers", "2", "--width", "32", "--batch", "12", "--ranks", "4"};
   const Words flags[] = {
@@ -71,6 +78,7 @@ TEST_CASE("processes that don't know of each other, or differ, are refused befor
     CHECK_FALSE(std::filesystem::exists(runs.path("new")));
   };
   check(run(mpi), {"error: --transport mpi: this process was started alone"});
+  check(mpirun(processes(1, mpi)), {"1 ranks: the schedule 1f1b with --stages 2"});
   check(mpirun(processes(2, runs.words("new"))),
         {"error: this process is one of 2 that ", "add --transport mpi"});
   // Processes of one program, since Open MPI 5 of Debian 13 can't start several.
