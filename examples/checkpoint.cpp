@@ -121,12 +121,14 @@ void list(const fs::path& run) {
     }
 }
 
+/// The value of a flag as users type it.
+std::string plain(const json& value) {
+  return value.is_null() ? "not given" : plangrad::parallel::text_of(value);
+}
+
 void show(const fs::path& run) {
   const Checkpoint checkpoint = newest(run);
   auto known = [](const std::string& value) { return value.empty() ? "not known" : value; };
-  auto plain = [](const json& value) {
-    return value.is_string() ? value.get<std::string>() : value.dump();
-  };
   print_line(text("update   ", checkpoint.step()));
   print_line("run      " + known(checkpoint.run_id()));
   print_line("build    " + known(checkpoint.build()));
@@ -177,7 +179,7 @@ bool diff(const fs::path& one, const fs::path& two) {
   names.update(flags_b);
   for (const auto& [name, value] : names.items()) {
     const json x = flags_a.value(name, json()), y = flags_b.value(name, json());
-    if (x != y) say(text("flag ", name, ": ", x.dump(), ", and ", y.dump()));
+    if (x != y) say(text("flag ", name, ": ", plain(x), ", and ", plain(y)));
   }
   const auto tensors_a = tensors_of(a), tensors_b = tensors_of(b);
   for (const auto& [name, entry] : tensors_a) {

@@ -26,7 +26,13 @@ for program in train_vocabulary train_gpt sample_gpt; do
 done
 
 step() { printf '\n== %s\n' "$*"; }
-show() { printf '$ %s\n' "${*//$bin\//build/bin/}"; "$@"; }
+show() {  # show COMMAND...: prints it so that it can be copied, and runs it
+  local word line='$'
+  for word in "${@/#$bin\//build/bin/}"; do
+    [[ $word =~ ^[[:alnum:]_./:,=+-]+$ ]] && line+=" $word" || line+=" ${word@Q}"
+  done
+  echo "$line"; "$@"
+}
 write() {
   show "$bin/sample_gpt" --from "$1" --prompt "And the king said" --tokens 60 --temperature 0.8 \
     --top-k 40 --seed 1

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Proves that make_corpus.sh, weave.sh, letters.sh, headers.sh, commands.sh, includes.sh, spine.sh,
+# Proves that make_corpus.sh, demo.sh, weave.sh, letters.sh, headers.sh, commands.sh, includes.sh, spine.sh,
 # size.sh and gpu.sh notice what they are there to notice, in a folder of its own.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -26,6 +26,10 @@ weave() { tutorials/weave.sh "$@"; }
 for file in '' "$folder" -h; do
   expect 2 'expected one file that can be written' "$root/examples/data/make_corpus.sh" $file
 done
+
+# ---- demo.sh
+show_as_demo() { bin=/bin; eval "$(sed -n '/^show()/,/^}/p' "$root/examples/demo.sh")"; show "$@"; }
+expect 0 "^\$ echo --prompt 'And the king' x" show_as_demo echo --prompt 'And the king' x
 
 # ---- weave.sh
 printf 'int before;\n  // [snippet sum]\n  int sum = a;\n\n    sum += b;\n  // [end snippet]\n' >code.cpp

@@ -241,7 +241,7 @@ TEST_CASE("the program checkpoint verifies, shows and compares", "[checkpoint]")
   const Runs runs;
   runs.train("one");
   runs.train("same");
-  runs.train("other", {"--seed", "7", "--stop-after", "5"});
+  runs.train("other", {"--seed", "7", "--stop-after", "5", "--validation", runs.data});
   const std::string one = runs.path("one");
   const Finished verified = succeeded(run({"checkpoint", "verify", one}));
   CHECK_THAT(verified.output, Contains("manifest.json: update 6: intact: "));
@@ -254,8 +254,9 @@ TEST_CASE("the program checkpoint verifies, shows and compares", "[checkpoint]")
   CHECK(same.output.empty());
   const Finished other = run({"checkpoint", "diff", one, runs.path("other")});
   CHECK(other.status == 1);
-  for (const char* part : {"update: 6, and 5\n", "flag --seed: 1337, and 7\n",
-                           "tensor wte.weight: 176 of 176 elements differ, by at most "})
+  for (const char* part :
+       {"update: 6, and 5\n", "flag --validation: not given, and /", "flag --seed: 1337, and 7\n",
+        "tensor wte.weight: 176 of 176 elements differ, by at most "})
     CHECK_THAT(other.output, Contains(part));
   CHECK_THAT(run({"checkpoint", "verify", runs.path("none")}).errors,
              Contains("holds no checkpoint"));
