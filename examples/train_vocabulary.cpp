@@ -53,6 +53,7 @@ int main(int argc, char** argv) {
        {"Train a GPT on these tokens", "train_gpt --data my.txt --vocab v/vocab.json"}});
   return run_program(app, [&] {
     app.parse(argc, argv);
+    check_parent(out);
     if (!overwrite) usage([&] { plangrad::nn::check_no_tokenizer(out); });
     train_vocabulary(data, size, out, overwrite);
     return 0;

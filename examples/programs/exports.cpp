@@ -163,6 +163,7 @@ class UnfinishedExport {
       fs::rename(replaced_, folder_, ignored);
       if (ignored) fs::rename(replaced_, path_);  // the folder holds the newer export already
     }
+    check_parent(folder_);
     make_folder(path_);
     lock();
     for (const fs::path& each : {path_, folder_}) try {

@@ -116,6 +116,20 @@ class Help : public CLI::Formatter {
   }
   std::string make_option_opts(const CLI::Option* option) const override {
     const bool has_value = option->nonpositional() && option->get_expected_max() > 0;
+    return has_value ? ' ' + option->get_type_name() : "";
+  }
+  std::string make_option_desc(const CLI::Option* option) const override {
+    std::string what = option->get_description();
+    const std::string usual = option->get_default_str();
+    if (option->get_required())
+      what += " (required)";
+    else if (!usual.empty() && option->get_expected_max() > 0 &&
+             what.find("(default: ") == what.npos)
+      what += " (default: " + usual + ")";
+    return wrapped(what, column_width_);
+  }
+};
+
 /// What -h shows of a command with more than `few` flags: those of this list, in about a line each.
 constexpr std::size_t few = 16;
 const std::set<std::string> first_flags{
@@ -137,31 +151,13 @@ void keep_first_flags(CLI::App& command) {
   }
 }
 
-    return has_value ? ' ' + option->get_type_name() : "";
-  }
-  std::string make_option_desc(const CLI::Option* option) const override {
-    std::string what = option->get_description();
-    const std::string usual = option->get_default_str();
-    if (option->get_required())
-      what += " (required)";
-    else if (!usual.empty() && option->get_expected_max() > 0 &&
-             what.find("(default: ") == what.npos)
-      what += " (default: " + usual + ")";
-    return wrapped(what, column_width_);
-  }
-};
-
 /// Opens /dev/null for each of standard input, output and error that the caller has closed: else
 /// the program prints to the next file that is opened.
 void open_standard_streams() {
   int last = 0;
   do last = ::open("/dev/null", O_RDWR);
   while (last >= 0 && last <= STDERR_FILENO);
-  } catch (const CLI::CallForAllHelp&) {
-    std::cout << app.help();
   ::close(last);
-    const std::vector<CLI::App*> typed = app.get_subcommands();
-    keep_first_flags(typed.empty() ? app : *typed.front());
 }
 
 /// Whether standard output is a pipe that nobody reads, as after `| head`.
@@ -175,7 +171,11 @@ int run_or_help(CLI::App& app, const std::function<int()>& body) {
   int status = 0;
   try {
     status = body();
+  } catch (const CLI::CallForAllHelp&) {
+    std::cout << app.help();
   } catch (const CLI::CallForHelp&) {
+    const std::vector<CLI::App*> typed = app.get_subcommands();
+    keep_first_flags(typed.empty() ? app : *typed.front());
     std::cout << app.help();
   } catch (const CLI::CallForVersion&) {
     std::cout << app.get_name() << " of plangrad " << autograd::version() << '\n';
@@ -331,7 +331,16 @@ static bool is_result(std::string_view bytes) {
   return std::ranges::any_of(starts, begins) || std::ranges::any_of(known_machines(), is_whole);
 }
 
+void check_parent(const std::filesystem::path& made) {
+  std::error_code none;
+  const auto parent = (std::filesystem::absolute(made) / "").parent_path().parent_path();
+  if (made.parent_path() != "runs" && !std::filesystem::exists(parent, none))
+    throw UsageError(text("the folder ", parent.string(), " does not exist: make it, or name a ",
+                          "result in another one"));
+}
+
 void write_result(const std::filesystem::path& file, const std::string& bytes) {
+  check_parent(file);
   std::error_code none;
   if (!std::filesystem::exists(file, none)) return nn::write_file(file, bytes);
   if (!std::filesystem::is_regular_file(file, none)) {

@@ -193,9 +193,13 @@ class PrintablePieces {
   std::string held_;  // the beginning of a character
 };
 
+/// A typo in the name of a result makes no folders, save that runs/ is made by the first run.
+/// throws: UsageError if the folder is missing that is to hold `made`, a file or a folder
+void check_parent(const std::filesystem::path& made);
+
 /// Writes a page, figure, trace or text to a file that the user named. A file there is replaced if
 /// it is empty or begins as such results do; a pipe or a device gets the bytes.
-/// throws: UsageError if another file is there; nn::Unwritable
+/// throws: UsageError if another file is there, or no folder for it; nn::Unwritable
 void write_result(const std::filesystem::path& file, const std::string& bytes);
 
 }  // namespace plangrad::examples

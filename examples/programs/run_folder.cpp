@@ -3,6 +3,7 @@
 #include "examples/programs/run_folder.h"
 
 #include <fmt/chrono.h>
+#include <unistd.h>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/error.h"
@@ -149,7 +150,11 @@ void check_out(const parallel::SessionScope& scope) {
   const std::span<const char* const> all(names);
   const fs::path& out = scope.out;
   std::error_code ignored;
-  if (out.empty() || !fs::exists(out, ignored)) return;
+  if (out.empty()) return;
+  for (const fs::path& each : {out / "", out.parent_path() / ""})
+    PG_CHECK(::access(each.c_str(), W_OK) == 0 || errno == ENOENT, "can't write to the folder ",
+             out.string(), ": ", system_message(), "; choose another with --out");
+  if (!fs::exists(out, ignored)) return check_parent(out);
   for (const char* name : all.first(names.size() - 1))
     PG_CHECK(!fs::is_directory(out / name, ignored), (out / name).string(),
              " is a folder: move it away");

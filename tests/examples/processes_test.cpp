@@ -88,7 +88,11 @@ TEST_CASE("processes that don't know of each other, or differ, are refused befor
                   {"/bin/sh", "-c", "[ " + own_rank + " = 0 ] || set -- \"$@\" $0; exec \"$@\"",
                    flag + " " + value}));
   };
-  for (const Words& more : {Words(), {"--heads", "3"}, {"--resume", runs.path("none")}}) {
+  for (const Words& more : {Words(),
+                            {"--heads", "3"},
+                            {"--resume", runs.path("none")},
+                            {"--out", runs.data + "/out"},
+                            {"--out", runs.path("no/run")}}) {
     const Finished wrong = mpirun(processes(3, mpi + more));  // for two stages
     check(wrong, {"error: "});
     CHECK(wrong.status == 2);

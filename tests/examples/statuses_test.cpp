@@ -51,6 +51,17 @@ TEST_CASE("what can't be done as a command asks for it ends with status 2, in ev
   refused({"report", run_folder}, "two or more runs");
   refused({"report", run_folder, none}, "is not there");
   refused({"report", run_folder, run_folder, "--out", "x.txt"}, "ends in .html");
+  const std::string missing = "the folder " + none + " does not exist";  // a typo makes none
+  refused(runs.words("none/run"), missing);
+  refused(Words{"elastic"} + runs.words("none/run"), missing);
+  refused({"report", run_folder, run_folder, "--out", none + "/x.html"}, missing);
+  refused({"sample_gpt", "--from", run_folder, "--export", none + "/x"}, missing);
+  refused({"train_vocabulary", "--data", runs.data, "--size", "260", "--out", none + "/x"},
+          missing);
+  refused({"plan", "draw", "--schedule", "gpipe", "--stages", "2", "--microbatches", "2", "--out",
+           none + "/x.svg"},
+          missing);
+  refused({"train_gpt", "--resume", run_folder, "--lose", "0@2"}, "update 2 is done");
   for (const char* command : {"verify", "list", "show"})
     refused({"checkpoint", command, none}, "holds no checkpoint");
   refused({"checkpoint", "export", run_folder, run_folder}, "files that are no export");
@@ -81,13 +92,12 @@ TEST_CASE("what fails after the work began ends with status 1") {
   runs.train("run");
   const std::string run_folder = runs.path("run"), no_folder = runs.data + "/out";
   check_status(1, runs.words("small", {"--memory-cap", "100"}), "out of memory");
-  check_status(1, {"report", run_folder, run_folder, "--out", no_folder + "/x.html"},
-               "can't write");
+  check_status(1, {"report", run_folder, run_folder, "--out", "/proc/x.html"}, "can't write");
   check_status(1, {"train_vocabulary", "--data", runs.data, "--size", "260", "--out", no_folder},
                "can't create");
   check_status(1,
                {"plan", "draw", "--schedule", "gpipe", "--stages", "2", "--microbatches", "2",
-                "--out", no_folder + "/x.svg"},
+                "--out", "/proc/x.svg"},
                "can't write");
 }
 
