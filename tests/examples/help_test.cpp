@@ -1,6 +1,7 @@
 // What programs say of themselves: --help, versions, suggestions, statuses.
 
 #include "tests/examples/programs.h"
+#include "tests/folders.h"
 
 using namespace plangrad::tests;
 
@@ -53,7 +54,6 @@ TEST_CASE("help has lines that fit, all flags with their defaults, and examples"
   CHECK_THAT(run({"plan", "lower", "--help"}).output, Contains("Usage: plan lower [FLAGS] FILE\n"));
 }
 
-TEST_CASE("every program has a version, and commands are found by a near name") {
 TEST_CASE("-h shows the flags that one needs first, and says where all are") {
   const std::string heading = "\nFirst flags; --help has all:\n";
   for (const Words& words :
@@ -66,6 +66,7 @@ TEST_CASE("-h shows the flags that one needs first, and says where all are") {
   CHECK_THAT(run({"sample_gpt", "-h"}).output, Contains("--top-k N") && !Contains(heading));
 }
 
+TEST_CASE("every program has a version, and commands are found by a near name") {
   for (const char* name : {"train_gpt", "train_resnet", "sample_gpt", "train_vocabulary", "plan",
                            "checkpoint", "elastic"}) {
     const Finished version = succeeded(run({name, "--version"}));
@@ -93,13 +94,13 @@ TEST_CASE("a mistyped name is suggested: flags, schedules, codecs, methods, devi
                 "no flag --shedule; did you mean --schedule?");
   check_misused({"plan", "show", "--schedule", "2wb"}, "did you mean 2bw?");
   check_misused({"train_gpt", "stray"}, "nothing takes the word stray");
-}
   check_misused({"train_gpt", "--lr", "0.1"}, "no flag --lr; did you mean --learning-rate?");
   check_misused({"train_gpt", "--batch-size=4"}, "no flag --batch-size; did you mean --batch?");
   check_misused({"plan", "drwa", "--stages", "4"}, "no command drwa; did you mean draw?");
   check_misused({"plan", "poster", "--otu", "x"}, "no flag --otu; did you mean --out?");
   check_misused({"plan", "list"}, "no command list; did you mean schedules?");
   check_misused({"checkpoint", "help"}, "no command help; did you mean --help?");
+}
 
 TEST_CASE("what all ranks of a launcher find wrong is printed by the first alone") {
   auto started = [](const char* rank, const Words& flags) {
@@ -137,6 +138,23 @@ TEST_CASE("no variable of a launcher turns an error into an abort, or into silen
   CHECK_THAT(run({"/usr/bin/env", "RANK=0", program("train_gpt"), "--data", "/dev/null"}).errors,
              Contains("RANK is set and WORLD_SIZE is not; start this command") &&
                  Contains(": env -u RANK ..."));
+}
+
+TEST_CASE("bash completes flags, commands and schedules from what programs say") {
+  auto completed = [](const Words& typed) {
+    return run(Words{"/bin/bash", "-c",
+                     "source \"$0\"; COMP_WORDS=(\"$@\") COMP_CWORD=$(($# - 1)); "
+                     "_plangrad \"$1\" \"${@: -1}\" \"${@: -2:1}\"; echo \"${COMPREPLY[*]}\"",
+                     clone_path("examples/completion.bash"), program(typed[0])} +
+               Words(typed.begin() + 1, typed.end()))
+        .output;
+  };
+  CHECK(completed({"plan", "sch"}) == "schedules\n");
+  CHECK(completed({"plan", "show", "--schedule", "cyc"}) == "cyclic-v1 cyclic-v2\n");
+  CHECK(completed({"plan", "compare", "1f"}) == "1f1b\n");
+  CHECK(completed({"plan", "draw", "--cri"}) == "--critical-path\n");
+  CHECK(completed({"train_gpt", "--prune-u"}) == "--prune-until\n");
+  CHECK(completed({"checkpoint", "ver"}) == "verify\n");
 }
 
 TEST_CASE("words that no checkpoint can keep are refused before training") {
