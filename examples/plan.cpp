@@ -368,8 +368,7 @@ int main(int argc, char** argv) {
   add_examples(app,
                {{"List the flags of a command", "plan show --help"},
                 {"Make a plan and check it",
-                 "plan show --schedule 2bw --stages 4 --microbatches 4 --steps 3 | plan "
-                 "verify -"},
+                 "plan show --schedule 2bw --stages 4 --microbatches 4 | plan verify -"},
                 {"Compare two schedules", "plan compare 1f1b 2bw --stages 4 --microbatches 8"}});
   app.require_subcommand(0, 1);
   PlanRequest request;

@@ -91,8 +91,7 @@ int main(int argc, char** argv) {
   flags.whole("--top-k", settings.top_k, 0, "choose among this many likeliest tokens; 0: all");
   flags.whole("--seed", seed, 0, "seed of the random choices");
   flags.yes("--stop-at-end", one_text,
-            "write no more once the model ends the text with the token "
-            "<|endoftext|>");
+            "write no more once the model ends the text with <|endoftext|>");
   flags.words(
       "--export", folder, "FOLDER",
       "instead of text, write model, configuration and tokenizer for Hugging Face, into a "

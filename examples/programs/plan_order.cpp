@@ -205,8 +205,7 @@ Command rows_command() {
       "rows",
       "Prints rows of computations in which each rank runs what is ready.",
       {{"List the order of 1F1B",
-        "plan rows --stages 4 --microbatches 8 --priorities B,F --ahead 4,3,2,1 | plan lower "
-        "-"},
+        "plan rows --stages 4 --microbatches 8 --priorities B,F --ahead 4,3,2,1 | plan lower -"},
        {"Put two stages on each rank, and keep half of what 1F1B keeps",
         "plan rows --place 0,1,2,3,3,2,1,0 --microbatches 8 --priorities I,F,W --most 4"}},
       [=](CLI::App& command, PlanRequest& request) { order->add_flags(command, request, false); },

@@ -73,6 +73,8 @@ TEST_CASE("every program has a version, and commands are found by a near name") 
     CHECK(version.output.starts_with(std::string(name) + " of plangrad 0."));
   }
   CHECK(run({"plan", "show", "--version"}).output == run({"plan", "--version"}).output);
+  check_ended(run({"pipeline", "--help"}), 0, "pipeline has no flags");
+  check_ended(run({"pipeline", "-V"}), 2, "pipeline has no flags");
   check_misused({"plan", "verfy"}, "there is no command verfy; did you mean verify?");
   check_misused({"plan"}, "no command given: use one of show, ");
   check_misused({"plan", "compare", "1f1b"}, "PLAN_B is required");
@@ -149,6 +151,7 @@ TEST_CASE("bash completes flags, commands and schedules from what programs say")
                Words(typed.begin() + 1, typed.end()))
         .output;
   };
+  CHECK_THAT(run({"plan", "schedules"}).output, Contains("\n2bw   ") && Contains("PipeDream-2BW)"));
   CHECK(completed({"plan", "sch"}) == "schedules\n");
   CHECK(completed({"plan", "show", "--schedule", "cyc"}) == "cyclic-v1 cyclic-v2\n");
   CHECK(completed({"plan", "compare", "1f"}) == "1f1b\n");

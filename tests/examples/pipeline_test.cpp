@@ -4,11 +4,6 @@
 
 using namespace plangrad::tests;
 
-TEST_CASE("pipeline does not train for flags") {
-  check_ended(run({"pipeline", "--help"}), 0, "pipeline has no flags");
-  check_ended(run({"pipeline", "-V"}), 2, "pipeline has no flags");
-}
-
 TEST_CASE("pipeline: four ranks learn what one does, the same each time") {
   const Finished first = run({"pipeline"});
   CHECK(first.errors.empty());

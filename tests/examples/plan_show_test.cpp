@@ -27,13 +27,6 @@ TEST_CASE("plan show prints the text form of every schedule's plan") {
   }
 }
 
-TEST_CASE("plan schedules has a line for each schedule, and its paper") {
-  const std::string listed = "\n" + output_of({"plan", "schedules"});
-  for (const std::string& name : parallel::schedule_names())
-    CHECK_THAT(listed, Contains("\n" + name + " "));
-  CHECK_THAT(listed, Contains("PipeDream-2BW)"));
-}
-
 TEST_CASE("plan show prints nothing that is too large to be read again") {
   for (const Words& words :
        {Words{"data", "--zero", "3", "--data-parallel", "128", "--stages", "8", "--microbatches",
