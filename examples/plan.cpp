@@ -372,6 +372,7 @@ int main(int argc, char** argv) {
                 {"Compare two schedules", "plan compare 1f1b 2bw --stages 4 --microbatches 8"}});
   app.require_subcommand(0, 1);
   PlanRequest request;
+  request.command = typed_command(argc, argv);
   for (const Command& command : commands()) {
     CLI::App& added = *app.add_subcommand(command.name, command.what);
     add_examples(added, command.examples);

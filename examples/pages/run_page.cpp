@@ -63,8 +63,9 @@ void RunPage::draw(Lead& lead, const json& summary, bool last) {
   nn::write_file(out / "report.html", run_page(title_, page(lead, summary).dump()));
   if (!last) return;
   const RecordedUpdates& recorded = recordings().back().updates;
-  nn::write_file(out / "plan.html",
-                 plan_page(player_request_of(recorded, title_, sums_of(lead)).dump()));
+  nn::write_file(
+      out / "plan.html",
+      player_page({{player_request_of(recorded, title_, sums_of(lead)).dump()}}, command_line()));
   lead.say(text("report: ", (out / "report.html").string()));
 }
 

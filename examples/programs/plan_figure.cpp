@@ -9,6 +9,7 @@
 #include "examples/programs/program.h"
 #include "parallel/drawing/draw.h"
 #include "parallel/drawing/figure.h"
+#include "parallel/observers/recording.h"
 #include "parallel/plan/lifetimes.h"
 #include "parallel/plan/plan.h"
 #include "parallel/simulation/breakdown.h"
@@ -54,8 +55,9 @@ Plan drawn(const Plan& plan) { return plan.is_endless() ? unrolled(plan, 2) : pl
 
 /// Makes the plan player's page with this plan, also with one that breaks a rule.
 std::string page(const PlanRequest& request, const Plan& plan) {
-  const std::string asked = player_request(request.schedule, plan, with_backward(request.costs.costs)).dump();
-  return player_page({{asked, request.critical_path}});
+  const std::string asked =
+      player_request(request.schedule, plan, with_backward(request.costs.costs)).dump();
+  return player_page({{asked, request.critical_path}}, request.command);
 }
 
 /// Verifies the plan. A figure shows where a wrong one stops.
@@ -76,6 +78,16 @@ VerifiedPlan verified_or_drawn(const PlanRequest& request, const Plan& plan) {
 }
 
 }  // namespace
+
+std::string typed_command(int argc, char** argv) {
+  std::string words = "plan";
+  for (int i = 1; i < argc; ++i)
+    if (const std::string word = argv[i]; word == "--out")
+      ++i;
+    else if (!word.starts_with("--out="))
+      words += ' ' + shell_word(word);
+  return words;
+}
 
 void draw_plan(const PlanRequest& asked_for, const Plan& plan) {
   PlanRequest request = asked_for;

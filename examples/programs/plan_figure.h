@@ -6,6 +6,9 @@
 
 namespace plangrad::examples {
 
+/// The command that was typed, without the file that it writes: a page says how it was made.
+std::string typed_command(int argc, char** argv);
+
 /// Draws the plan's timeline as the request asks for it: as text, or into a file. A figure or a
 /// page shows where a wrong plan stops.
 /// throws: Error if flags contradict each other; PlanError if the plan breaks a rule

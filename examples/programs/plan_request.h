@@ -22,7 +22,8 @@ struct PlanRequest {
   bool table = false, json = false, time_steps = false, critical_path = false;
   parallel::FigureOptions figure;
   std::string out, lanes;
-  std::string other;  ///< the second plan of a comparison
+  std::string command;  ///< as it was typed, without --out
+  std::string other;    ///< the second plan of a comparison
   std::string machine, transport = "threads";
   bool measure = false;
 

@@ -17,10 +17,11 @@ TEST_CASE("plan draw writes every schedule in every form, and says so") {
       return plangrad::nn::read_file(file);
     };
     CHECK(drawn(".svg").starts_with("<svg"));
-    const std::string page = drawn(".html");
+    const std::string page = drawn(".html"), file = folder / (name + ".html");
     CHECK(page.starts_with("<!DOCTYPE html>"));
     CHECK_THAT(page, Contains("\"schedule\":\"" + name + "\"") && Contains("\"facts\":{") &&
                          Contains("class Timeline"));
+    CHECK_THAT(page, Contains(R"("made":{"command":"plan draw --schedule )") && !Contains(file));
     CHECK(nlohmann::json::parse(drawn(".json")).contains("traceEvents"));
     CHECK(drawn(".txt") == output_of(small_plan("draw", name)));
     CHECK_THAT(drawn(".txt"), Contains("rank 0  0F0"));

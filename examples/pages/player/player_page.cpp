@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/error.h"
+#include "autograd/version.h"
 #include "examples/pages/machine_texts.h"
 #include "examples/pages/page_text.h"
 #include "examples/pages/player/player_facts.h"
@@ -70,7 +71,7 @@ std::vector<ShownModel> shown_models() {
   return all;
 }
 
-std::string player_page(const std::vector<PlayerPlan>& plans) {
+std::string player_page(const std::vector<PlayerPlan>& plans, const std::string& command) {
   PG_CHECK(!plans.empty(), "player: a page needs a plan to show");
   const nlohmann::json models = shown_models();
   std::string data;
@@ -80,12 +81,13 @@ std::string player_page(const std::vector<PlayerPlan>& plans) {
     data += fmt::format("{}{{\"request\":{},\"answer\":{},\"path\":{}}}", data.empty() ? "" : ",",
                         plan.request, answer(asked.dump()), plan.path);
   }
-  const nlohmann::json rest{{"schedules", list_of_schedules()},
-                            {"fields", list_of_fields()},
-                            {"operations", examples_of_operations()},
-                            {"machines", list_of_machines()},
-                            {"models", models},
-                            {"sequences", shown_sequences}};
+  nlohmann::json rest{{"schedules", list_of_schedules()},
+                      {"fields", list_of_fields()},
+                      {"operations", examples_of_operations()},
+                      {"machines", list_of_machines()},
+                      {"models", models},
+                      {"sequences", shown_sequences}};
+  if (!command.empty()) rest["made"] = {{"command", command}, {"version", autograd::version()}};
   data = "{\"plans\":[" + data + "]," + rest.dump().substr(1);
   std::string page = page_head("plangrad: plan player", palette_css() + player_style,
                                " 'wasm-unsafe-eval'; worker-src blob:") +
@@ -96,7 +98,5 @@ std::string player_page(const std::vector<PlayerPlan>& plans) {
   page += script(timeline_script) + script(player_script);
   return page + "</body></html>\n";
 }
-
-std::string plan_page(const std::string& request) { return player_page({{request}}); }
 
 }  // namespace plangrad::examples

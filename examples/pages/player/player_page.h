@@ -14,11 +14,10 @@ struct PlayerPlan {
   bool path = false;    ///< marks the critical path at first
 };
 
-/// The page, which begins with the first plan and offers the others.
+/// The page, which begins with the first plan and offers the others, and says at its foot by which
+/// command and version it was made, unless the command is empty.
 /// throws: Error if there is no plan
-std::string player_page(const std::vector<PlayerPlan> &plans);
-/// The page of one plan.
-std::string plan_page(const std::string &request);
+std::string player_page(const std::vector<PlayerPlan> &plans, const std::string &command = "");
 
 /// The script of a timeline on a canvas for any page: timelineData, Clock and Timeline, explained
 /// in page/timeline.js, which need page/timeline.css and the variables of palette_css(). The build

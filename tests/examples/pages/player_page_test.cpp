@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "autograd/version.h"
 #include "examples/pages/page_text.h"
 #include "examples/pages/report_page.h"
 #include "parallel/schedules/schedule.h"
@@ -49,6 +50,12 @@ TEST_CASE("player page: it needs no network, and all that its scripts look up is
     INFO(id);
     CHECK_THAT(page, Contains("id=\"" + id + "\""));
   }
+}
+
+TEST_CASE("player page: it says by which command and version it was made") {
+  const std::string page = player_page({{R"({"schedule":"1f1b"})"}}, "plan draw");
+  CHECK(data_of(page)["made"] ==
+        nlohmann::json{{"command", "plan draw"}, {"version", autograd::version()}});
 }
 
 TEST_CASE("player page: a plan's name can't end the script that holds it") {
