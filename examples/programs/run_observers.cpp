@@ -17,9 +17,9 @@ namespace plangrad::examples {
 
 Observers run_observers(const RunFlags& flags, const ObservedRun& run) {
   Observers all;
-  auto log =
-      std::make_unique<RunLog>(LogSettings{flags.quiet, run.about, run.unit, run.units_per_step,
-                                           flags.attempt.is_segment, printable_line});
+  auto log = std::make_unique<RunLog>(
+      LogSettings{flags.quiet, run.about, run.unit, run.units_per_step, flags.attempt.is_segment,
+                  printable_line, run.config.value("flags", nlohmann::json())});
   auto record = std::make_unique<RunPage>(
       *log, RecordSettings{run.config, run.flops_per_unit, 30, run.pretended}, run.title);
   all.push_back(std::move(log));

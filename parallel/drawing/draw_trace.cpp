@@ -76,8 +76,7 @@ class Trace {
     }
     for (const auto& [name, samples] : counters)
       for (std::size_t from = 0, to = 0; from < samples.size(); from = to) {
-        const double end =
-            std::floor(samples[from].seconds / seconds * slots + 1) / slots * seconds;
+        double end = std::floor(samples[from].seconds / seconds * slots + 1) / slots * seconds;
         for (to = from + 1; to < samples.size() && samples[to].seconds < end;) ++to;
         const auto peak = std::max_element(samples.begin() + from, samples.begin() + to,
                                            [](auto& a, auto& b) { return a.bytes < b.bytes; });

@@ -68,8 +68,7 @@ HeldLanes held_lanes(const std::vector<Holding>& held, int rank, const FigureLay
       if (holding.rank != rank || (holding.hold == Hold::shard) != shards ||
           holding.start >= layout.seconds)
         continue;
-      auto slot =
-          std::ranges::find_if(busy_until, [&](double end) { return end <= holding.start; });
+      auto slot = std::ranges::find_if(busy_until, [&](double to) { return to <= holding.start; });
       if (slot == busy_until.end()) slot = busy_until.insert(slot, 0.0);
       *slot = holding.end;
       const auto below = static_cast<double>(slot - busy_until.begin());

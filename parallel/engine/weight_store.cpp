@@ -180,8 +180,7 @@ void WeightStore::change_form(const Training& training, StateFormPtr form, const
   const auto optimizer = std::exchange(
       optimizer_, training.optimizer(own_parameters_, own(versions().rbegin()->second)));
   for (std::size_t i = 0; i < optimizer->state().size(); ++i) {
-    const Tensor state =
-        changed(optimizer->state()[i].second, shard_.zero > 0, Category::optimizer);
+    Tensor state = changed(optimizer->state()[i].second, shard_.zero > 0, Category::optimizer);
     state.backend().copy(state, optimizer_->state()[i].second);
   }
 }

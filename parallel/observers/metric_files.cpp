@@ -16,39 +16,32 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Appends a number's bytes, the lowest first, whatever the machine's order is.
-template <class T>
-void append_fixed(std::string& bytes, T value) {
-  for (std::size_t i = 0; i < sizeof(T); ++i) bytes += static_cast<char>(value >> (8 * i) & 0xFF);
+/// A number's first `size` bytes, the lowest first, whatever the machine's order is.
+std::string fixed(std::uint64_t value, int size) {
+  std::string bytes;
+  for (; size > 0; --size, value >>= 8) bytes += static_cast<char>(value & 0xFF);
+  return bytes;
 }
 
-/// Appends a number 7 bits at a time, the lowest first; the top bit says that more follow.
-void append_varint(std::string& bytes, std::uint64_t value) {
+/// A number 7 bits at a time, the lowest first; the top bit says that more follow.
+std::string varint(std::uint64_t value) {
+  std::string bytes;
   for (; value >= 0x80; value >>= 7) bytes += static_cast<char>((value & 0x7F) | 0x80);
-  bytes += static_cast<char>(value);
+  return bytes + static_cast<char>(value);
 }
 
-/// Kinds of fields in protocol buffers.
-enum WireType : unsigned { varint = 0, fixed64 = 1, text_or_message = 2, fixed32 = 5 };
-
-void append_key(std::string& bytes, unsigned field, WireType wire) {
-  append_varint(bytes, field << 3 | wire);
+/// Fields of protocol buffers: a text or message, a whole number, and a real one.
+std::string field(unsigned id, std::string_view bytes) {
+  return varint(id << 3 | 2).append(varint(bytes.size())).append(bytes);
 }
-
-void append_field(std::string& bytes, unsigned field, std::string_view value) {
-  append_key(bytes, field, text_or_message);
-  append_varint(bytes, value.size());
-  bytes += value;
+std::string int_field(unsigned id, std::uint64_t value) { return varint(id << 3) + varint(value); }
+std::string real_field(unsigned id, double value) {
+  return varint(id << 3 | 1) + fixed(std::bit_cast<std::uint64_t>(value), 8);
 }
 
 /// An Event without its content: wall_time is field 1, step is field 2.
 std::string event_at(double time, std::int64_t step) {
-  std::string event;
-  append_key(event, 1, fixed64);
-  append_fixed(event, std::bit_cast<std::uint64_t>(time));
-  append_key(event, 2, varint);
-  append_varint(event, static_cast<std::uint64_t>(step));
-  return event;
+  return real_field(1, time) + int_field(2, static_cast<std::uint64_t>(step));
 }
 
 /// The format stores a checksum rotated and shifted, as that of bytes with checksums is a weak one.
@@ -149,32 +142,40 @@ std::uint32_t crc32c(std::string_view bytes) {
 }
 
 EventFile::EventFile(const std::filesystem::path& path, double time) : file_(path) {
-  std::string event = event_at(time, 0);
-  append_field(event, 3, "brain.Event:2");  // file_version
-  write_record(event);
+  write_record(event_at(time, 0) + field(3, "brain.Event:2"));  // file_version
 }
 
 void EventFile::write(double time, std::int64_t step,
                       const std::vector<std::pair<std::string, double>>& values) {
-  std::string event = event_at(time, step), summary;
-  for (const auto& [tag, number] : values) {
-    std::string value;  // tag is field 1, simple_value is field 2
-    append_field(value, 1, tag);
-    append_key(value, 2, fixed32);
-    append_fixed(value, std::bit_cast<std::uint32_t>(static_cast<float>(number)));
-    append_field(summary, 1, value);
+  std::string summary;
+  for (const auto& [tag, number] : values) {  // tag is field 1, simple_value is field 2, 32 bits
+    const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(number));
+    summary += field(1, field(1, tag) + varint(2 << 3 | 5) + fixed(bits, 4));
   }
-  append_field(event, 5, summary);
-  write_record(event);
+  write_record(event_at(time, step) + field(5, summary));
+}
+
+void EventFile::describe(const std::string& command, const json& flags) {
+  std::string lines, parameters, summary;
+  for (const auto& [name, value] : flags.items()) {  // a Value: a number is field 2, a text field 3
+    const std::string word = value.is_string() ? value.get<std::string>() : value.dump();
+    lines += "    " + name + ' ' + word + '\n';
+    const std::string content = value.is_number() ? real_field(2, value) : field(3, word);
+    parameters += field(1, field(1, name) + field(2, content));
+  }
+  const auto add = [&](const char* tag, const std::string& tensor, const std::string& plugin) {
+    summary += field(1, field(1, tag) + field(8, tensor) + field(9, field(1, plugin)));
+  };
+  add("command", int_field(1, 7) + field(8, "    " + command), field(1, "text"));
+  add("flags", int_field(1, 7) + field(8, lines), field(1, "text"));  // indented: shown as code
+  add("_hparams_/session_start_info", int_field(1, 1),
+      field(1, "hparams") + field(2, field(3, parameters)));
+  write_record(event_at(seconds_since_1970(), 0) + field(5, summary));
 }
 
 void EventFile::write_record(const std::string& event) {
-  std::string record;
-  append_fixed(record, std::uint64_t{event.size()});
-  append_fixed(record, masked(crc32c(record)));
-  record += event;
-  append_fixed(record, masked(crc32c(event)));
-  file_.write(record);
+  const std::string length = fixed(event.size(), 8);
+  file_.write(length + fixed(masked(crc32c(length)), 4) + event + fixed(masked(crc32c(event)), 4));
 }
 
 json line_of(const HeardUpdate& update, std::int64_t units, const std::string& unit) {
@@ -212,8 +213,7 @@ MetricFiles::MetricFiles(fs::path folder, const std::string& unit, const MetricL
   std::string header;
   for (const auto& [key, tag] : columns_) header += (header.empty() ? "" : ",") + key;
   table_->write(header + '\n');
-  const auto again = [&](const json& x) { write_at(now - (ago -= number_in(x, "seconds")), x); };
-  if (earlier) earlier(again);
+  if (earlier) earlier([&](const json& x) { write_at(now - (ago -= number_in(x, "seconds")), x); });
 }
 
 std::string MetricFiles::problem() const {

@@ -42,6 +42,8 @@ class EventFile {
   ///   time: seconds since 1970
   void write(double time, std::int64_t step,
              const std::vector<std::pair<std::string, double>>& values);
+  /// Writes texts, "command" and "flags", and the flags as a run's hyperparameters.
+  void describe(const std::string& command, const nlohmann::json& flags);
   const std::string& problem() const { return file_.problem(); }  ///< see AppendedFile
 
  private:
@@ -71,6 +73,7 @@ class MetricFiles {
       std::filesystem::path folder, const std::string& unit, const MetricLines& earlier,
       const TakeLine& hears = [](const nlohmann::json&) {});
 
+  EventFile& events() { return *events_; }  ///< of TensorBoard
   /// Writes a line about a step. The table and TensorBoard get those of its values that are numbers
   /// over steps.
   void write(const nlohmann::json& line);

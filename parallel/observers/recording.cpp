@@ -36,8 +36,7 @@ std::map<std::string, Host> hosts_of(const std::vector<RankCores>& ranks) {
 /// The value that the given share of values does not exceed; 0 if there are none.
 double quantile(std::vector<double> values, double share) {
   if (values.empty()) return 0;
-  auto at =
-      values.begin() + static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
+  auto at = values.begin() + static_cast<std::ptrdiff_t>(share * 1.0 * (std::ssize(values) - 1));
   std::nth_element(values.begin(), at, values.end());
   return *at;
 }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "parallel/drawing/figure.h"
+#include "parallel/observers/recording.h"
 #include "parallel/session/session_rank.h"
 
 namespace plangrad::parallel {
@@ -49,6 +50,7 @@ void RunLog::open(const SessionScope& scope, int first) {
                               problem, scope.resume == scope.out ? &kept : nullptr);
   if (!problem.empty()) warn(kept.empty() ? problem : problem + "; " + kept);
   files_.emplace(scope.out, settings_.unit, earlier, hears_);
+  files_->events().describe(command_line(), settings_.flags);
   if ((files_->beside_earlier() || holds_run) && scope.resume != scope.out)
     warn(text(scope.out.string(), " holds an earlier run, which stays until this one saves"));
 }

@@ -16,6 +16,7 @@ struct LogSettings {
   bool is_segment = false;  ///< another session follows where this one stops
   /// Makes a line safe for a terminal: it may quote names of others' files.
   std::function<std::string(const std::string&)> shown = [](const auto& line) { return line; };
+  nlohmann::json flags = {};  ///< by their names; TensorBoard shows them
 };
 
 /// Writes the metrics of updates and what else is told of them, and shows progress: one line that

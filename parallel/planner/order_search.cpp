@@ -139,8 +139,7 @@ void expand(const BeamState& state, double most, const OrderGraph& graph,
   for (int i = 0; i < std::ssize(graph.streams); ++i) {
     const Stream& each = graph.streams[i];
     starts.push_back(state.order.start(i));
-    const bool takes_room =
-        each.letter == 'F' && graph.task.most_of(each.rank) < PartialOrder::never;
+    bool takes_room = each.letter == 'F' && graph.task.most_of(each.rank) < PartialOrder::never;
     if (!takes_room && each.seconds > 0) limit = std::min(limit, starts[i] + each.seconds);
   }
   for (int i = 0; i < std::ssize(starts); ++i) {

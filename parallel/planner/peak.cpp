@@ -27,8 +27,7 @@ static double window_of(std::int64_t elements, int element, int members, const P
   const bool encodes_pieces = !plan.codec.is_none() && is_local(plan.codec);
   const bool scatters = plan.sharded > 0 && (plan.codec.is_none() || encodes_pieces);
   if (!scatters && !encodes_pieces) how = fitted(how, elements * element, members);
-  const Collective list =
-      scatters ? reduce_scatter({how}, 0, members) : all_reduce({how}, 0, members);
+  Collective list = scatters ? reduce_scatter({how}, 0, members) : all_reduce({how}, 0, members);
   return static_cast<double>(window_bytes(list, elements, element));
 }
 

@@ -168,6 +168,30 @@ TEST_CASE("events hold their times, steps and numbers") {
   CHECK(events[1].values == std::map<std::string, float>{{"x", 7}});
 }
 
+TEST_CASE("events hold the command as a text, and the flags as a text and as hyperparameters") {
+  plangrad::tests::TemporaryFolder folder;
+  std::filesystem::create_directories(folder.path);
+  const auto path = folder.path / "events";
+  EventFile file(path, 1.5);
+  file.describe("train_gpt --batch 12", {{"--batch", 12}, {"--cuts", {1, 2}}});
+  std::map<std::string, std::string> texts, values;
+  for (const auto& [n, value] :
+       fields_of(only(fields_of(records_of(read_file(path)).at(1)), 5).bytes)) {
+    const auto inner = fields_of(value.bytes), tensor = fields_of(only(inner, 8).bytes);
+    const auto plugin = fields_of(only(fields_of(only(inner, 9).bytes), 1).bytes);
+    if (only(plugin, 1).bytes == "text") texts[only(inner, 1).bytes] = only(tensor, 8).bytes;
+    if (only(plugin, 1).bytes != "hparams") continue;
+    CHECK(only(inner, 1).bytes == "_hparams_/session_start_info");
+    for (const auto& [m, entry] : fields_of(only(fields_of(only(plugin, 2).bytes), 3).bytes))
+      values[only(fields_of(entry.bytes), 1).bytes] = only(fields_of(entry.bytes), 2).bytes;
+  }
+  CHECK(texts ==
+        std::map<std::string, std::string>{{"command", "    train_gpt --batch 12"},
+                                           {"flags", "    --batch 12\n    --cuts [1,2]\n"}});
+  CHECK(only(fields_of(values.at("--batch")), 2).bits == std::bit_cast<std::uint64_t>(12.0));
+  CHECK(only(fields_of(values.at("--cuts")), 3).bytes == "[1,2]");
+}
+
 TEST_CASE("metrics are the same in lines, table and events") {
   plangrad::tests::TemporaryFolder folder;
   std::filesystem::create_directories(folder.path);
