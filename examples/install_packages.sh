@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs the packages that this machine lacks: those of the programs; with --tests also those of the
 # tests, the benchmarks and the format check; with --clang also clang and its sanitizers; with --ci that
-# and ccache, clang-tidy, Node and Chromium, about 1 GB that only .ci/run needs; with --images Fashion-MNIST,
-# 30 MB that train_resnet trains on; with --text the King James Bible, 3 MB that the quickstart trains on.
+# and ccache, clang-tidy, Node, Chromium and notebooks, about 1 GB that only .ci/run needs; with --images
+# Fashion-MNIST, 30 MB for train_resnet; with --text the King James Bible, 3 MB for the quickstart.
 # Prints nothing if nothing is missing.
 # Uses apt-get on Debian and Ubuntu, with sudo when not root; elsewhere it lists what to install and stops.
 set -euo pipefail
@@ -35,7 +35,10 @@ needs_of_ci="$needs_of_clang
 ccache              ccache
 clang-tidy-19       clang-tidy-19
 nodejs              node
-chromium            chromium"
+chromium            chromium
+python3-nbconvert   /usr/lib/python3/dist-packages/nbconvert
+python3-ipykernel   /usr/lib/python3/dist-packages/ipykernel
+python3-pandas      /usr/lib/python3/dist-packages/pandas"
 images="
 dataset-fashion-mnist  /usr/share/datasets/fashion-mnist"
 text="
