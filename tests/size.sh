@@ -2,7 +2,7 @@
 # Prints the lines of each folder, in every language that we write, and fails where they are more
 # than the limits below. It counts the files that git tracks.
 #   tests/size.sh     prints the table
-# Blank lines and comments count. Texts (.md) and what programs write (figures, references, golden
+# Blank lines and comments count. Texts (.md, .ipynb) and what programs write (figures, references, golden
 # plans, results) do not; a file of a kind that this script does not know counts as code.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -45,7 +45,7 @@ xargs -0 -a "$list" grep -ascH '' | awk -v limits="$limits" '
     if (path == "tutorials/player.html") return ""  # written by a program
     if (path ~ /\.(js|css|html)$/) return "page"
     if (path ~ /\.(cmake|sh|py)$|(^|\/)CMakeLists\.txt$|^\.ci\//) return "script"
-    if (path ~ /\.(md|svg|json|jsonl|plan|safetensors|txt)$|(^|\/)LICENSE$|^\.[^\/]*$/) return ""
+    if (path ~ /\.(md|ipynb|cff|svg|json|jsonl|plan|safetensors|txt)$|(^|\/)LICENSE$|^\.[^\/]*$/) return ""
     return "cpp"  # such as headers without an ending
   }
   {
