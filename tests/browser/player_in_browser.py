@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The page of `plan draw --out x.html` in Chromium: player_in_browser.py PLAN HAS_MODULE
+"""The page of `plan draw --out x.html` in Chromium: player_in_browser.py PLAN
 
 It loads without errors and without the network, has contrast in both themes, fits a phone, and
 answers: a cursor that moves changes what ranks hold, an edit shows the verifier's sentence at the
-cell, a link restores the plan. The last two need the player's module.
+cell, a link restores the plan; and numbers of one name are equal.
 """
 import json
 import os
@@ -26,10 +26,9 @@ def plan(program, *words, text=None):
 
 
 def edit(page, text):
-    """Types a text into the field, which is in a part of the page that opens first."""
+    """Types a text into the field."""
     page.evaluate("""(text => {
       const field = document.querySelector('#text textarea');
-      field.closest('details').open = true;
       field.focus();
       field.value = text;
       field.dispatchEvent(new Event('input', {bubbles: true}));
@@ -43,9 +42,130 @@ def check_looks(checks, browser, address):
         page.wait_until(READY)
         checks.check(seconds < MOST_SECONDS, "%s: %.1f s to load" % (theme, seconds))
         checks.readable(page, theme)
-        checks.narrow(page, theme)
+        for width in 400, 1400, 2560:
+            checks.narrow(page, theme, width)
+            seen = page.evaluate("""[...document.querySelectorAll('#controls .choices > *')]
+                .filter(each => each.checkVisibility() &&
+                                each.getBoundingClientRect().right <= innerWidth).length""")
+            checks.check(seen >= 4, "%s, %d wide: %d controls are visible" % (theme, width, seen))
         checks.quiet(page, theme)
         page.close()
+
+
+def check_together(checks, browser, file):
+    """Controls, numbers and timeline are in view together; the numbers stay when one scrolls."""
+    page = browser.page(width=1400, height=900)
+    page.navigate(file)
+    page.wait_until(READY)
+    page.evaluate("ask({schedule: '1f1b', stages: 4, microbatches: 8})")
+    ends = page.evaluate("""['#controls .choices', '#numbers', '#timeline'].map(
+        name => document.querySelector(name).getBoundingClientRect().bottom)""")
+    checks.check(0 < min(ends) and max(ends) < 900, "controls, numbers, timeline end at %r" % ends)
+    page.evaluate("scrollTo({top: 400, behavior: 'instant'})")
+    checks.equal("top of the numbers", page.evaluate("byId('numbers').getBoundingClientRect().y"),
+                 0)
+    page.evaluate("ask({schedule: '1f1b', stages: 64, microbatches: 64})")
+    page.evaluate("scrollTo({top: 0, behavior: 'instant'})")
+    end = page.evaluate("byId('play').getBoundingClientRect().bottom")
+    checks.check(end < 900, "the tools of 64 ranks end at %r" % end)
+    checks.quiet(page, "with 64 ranks")
+    page.close()
+
+
+# The bubble of the present plan, as each part of the page has it.
+BUBBLES = """(() => {
+  const row = name => [...byId('table').querySelectorAll('tr')]
+      .find(each => each.children[0].firstChild.textContent === name)?.children[1].textContent;
+  const [big, more] = byId('numbers').querySelectorAll('.secret');
+  const idle = line.options.idle;
+  const {data} = state, mean = list => list.reduce((a, b) => a + b, 0) / list.length;
+  const cells = Array.from(data.computes, row => 1 -
+      row.reduce((all, i) => all + data.end[i] - data.start[i], 0) / data.seconds);
+  const drawn = [row('bubble'), percent(mean(idle)), percent(Math.max(0, mean(cells)))];
+  if (more) drawn.push(more.textContent.split(' ')[0]); else drawn.push(big.textContent);
+  const said = byId('formula').textContent.match(/Here it is ([\\d.]+%)/);
+  if (said) drawn.push(said[1]);
+  quiz.begin();
+  const walk = document.createTreeWalker(byId('numbers').parentNode, NodeFilter.SHOW_TEXT);
+  const shown = [byId('timeline').getAttribute('aria-label')];
+  for (let node; (node = walk.nextNode());)
+    if (!node.parentElement.closest('.secret')) shown.push(node.textContent);
+  const answer = new RegExp('(^|[^\\\\d.])' + row('bubble').replace('.', '[.]'));
+  const told = row('bubble') === '0%' ? [] : shown.filter(text => answer.test(text));
+  quiz.tell(0.5);
+  drawn.push(byId('asked').innerText.match(/It is ([\\d.]+%)/)[1]);
+  quiz.stop();
+  return {drawn, told, long: more ? [big.textContent, row('steady: bubble')] : []};
+})()"""
+
+
+def check_bubbles(checks, page):
+    """One plan, one bubble: in the large number, the table, rows, the picture and the quiz."""
+    for schedule in page.evaluate("page.schedules"):
+        for endless in (False, True)[:1 + schedule["has_order"]]:
+            page.evaluate("ask({schedule: '1f1b', stages: 4, microbatches: 8})")
+            page.evaluate("""controls.schedule('%s'),
+                Object.assign(controls.request, %s), ask(controls.request)""" % (
+                    schedule["name"], "{endless: true}" if endless else "{}"))
+            name = schedule["name"] + endless * ", endless"
+            if not checks.check(page.evaluate("!!state.answer.facts"), name + " has no facts"):
+                continue
+            found = page.evaluate(BUBBLES)
+            checks.check(len(set(found["drawn"])) == 1 and len(set(found["long"])) <= 1 and
+                         len(found["long"]) == 2 * endless,
+                         "%s: numbers differ: %r" % (name, found))
+            checks.equal(name + ": what the quiz gives away", found["told"], [])
+
+
+def check_overlaps(checks, page):
+    """A schedule that fills across updates opens with as many that its bubble is smaller."""
+    names = [each["name"] for each in page.evaluate("page.schedules") if each["overlaps"]]
+    checks.check({"2bw", "paci", "zb-h2"} <= set(names), "only these overlap: %r" % names)
+    for name in names:
+        page.evaluate("ask({schedule: '1f1b', stages: 4, microbatches: 8})")
+        page.evaluate("controls.schedule('%s'), ask(controls.request)" % name)
+        bubble, steps = page.evaluate("[state.answer.facts.bubble, state.request.steps]")
+        page.evaluate("ask({schedule: '1f1b', stages: 4, microbatches: 8, steps: %d})" % steps)
+        flush = page.evaluate("state.answer.facts.bubble")
+        checks.check(steps >= 3 and bubble < flush,
+                     "%s: %.3f in %d updates, 1f1b: %.3f" % (name, bubble, steps, flush))
+
+
+def check_way_back(checks, page):
+    """A schedule that has replicas leaves those of the others; sliders reach where they were."""
+    page.evaluate("ask({schedule: '1f1b', stages: 4, microbatches: 4})")
+    for name, replicas in ("data", 4), ("1f1b", 1):
+        page.evaluate("controls.schedule('%s'), ask(controls.request)" % name)
+        checks.equal("replicas of " + name,
+                     page.evaluate("state.request.data_parallel"), replicas)
+    for stages in 64, 32:
+        page.evaluate("ask({schedule: '1f1b', stages: %d, microbatches: 4})" % stages)
+    checks.equal("the slider's end", page.evaluate(SLIDER % "stages" + ".max"), "64")
+
+
+def check_pictures(checks, page):
+    """SVG and PNG are the timeline as it is drawn; a link of a file says where it opens."""
+    page.evaluate("ask({schedule: '2bw', stages: 4, microbatches: 4, steps: 3})")
+    page.evaluate("saveAs = (name, blob) => window.saved = {name, blob, type: blob.type}")
+    for kind, begin in ("svg", "<svg"), ("png", "\x89PNG"):
+        page.evaluate("window.saved = null; byId('%s').click()" % kind)
+        page.wait_until("window.saved !== null")
+        checks.check(page.evaluate("saved.name").endswith("." + kind), "no name of " + kind)
+        text = page.evaluate("saved.blob.arrayBuffer().then("
+                             "data => String.fromCharCode(...new Uint8Array(data).slice(0, 4)))")
+        checks.equal("the file's begin", text, begin)
+    found = page.evaluate("""(() => {
+      const read = new DOMParser().parseFromString(svgOf(line, 'a<b'), 'image/svg+xml');
+      const count = name => read.getElementsByTagName(name).length;
+      return [count('parsererror'), count('rect'), count('text')];
+    })()""")
+    cells = page.evaluate("state.data.computes.reduce((all, row) => all + row.length, 0)")
+    checks.check(found[0] == 0 and min(found[1:]) > cells, "%d cells: %r" % (cells, found))
+    page.evaluate("byId('link').click()")
+    page.wait_until("byId('link').innerText.includes('this machine only')")
+    page.evaluate("page.made = {command: 'plan draw', version: '1.2'}, showMade()")
+    checks.equal("footer", page.evaluate("byId('made').innerText"),
+                 "made by plan draw, plangrad 1.2")
 
 
 def check_cursor(page):
@@ -265,7 +385,7 @@ def check_links(checks, browser, file):
 
 
 def main():
-    program, has_module = sys.argv[1], sys.argv[2] == "1"
+    program = sys.argv[1]
     skip_without_chromium()
     checks = Checks()
     with tempfile.TemporaryDirectory() as folder, Browser() as browser:
@@ -280,20 +400,22 @@ def main():
         time.sleep(0.1)  # what is in view is known after a frame
         check_cursor(page)
         check_moved(checks, page)
-        if has_module:
-            check_memory(checks, page)
-            check_holds(checks, page)
-            check_numbers(checks, page)
-            check_sliders(checks, page)
-            check_given(checks, page)
-            check_words(checks, page)
-            check_explanations(checks, page)
-            check_long_requests(checks, page)
-            check_edit(checks, browser, program, page)  # opens a page in front of this one
-            check_answer_stays(checks, page)
-            check_links(checks, browser, file)
-        else:
-            print("without the player's module (PLANGRAD_PLAYER), nothing can be edited")
+        check_together(checks, browser, file)
+        check_memory(checks, page)
+        check_bubbles(checks, page)
+        check_overlaps(checks, page)
+        check_way_back(checks, page)
+        check_pictures(checks, page)
+        check_holds(checks, page)
+        check_numbers(checks, page)
+        check_sliders(checks, page)
+        check_given(checks, page)
+        check_words(checks, page)
+        check_explanations(checks, page)
+        check_long_requests(checks, page)
+        check_edit(checks, browser, program, page)  # opens a page in front of this one
+        check_answer_stays(checks, page)
+        check_links(checks, browser, file)
         checks.quiet(page, "after all of this")
     checks.end("player_in_browser")
 

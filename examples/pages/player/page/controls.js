@@ -1,5 +1,5 @@
-// Controls: which plan, and what things cost. They make a request (request.h); the module answers
-// it. Without a module they are shown, and do nothing.
+// Controls: which plan, and what things cost. They make a request (request.h), which the module
+// answers.
 'use strict';
 
 const presets = [
@@ -62,7 +62,8 @@ const special = {
   },
   endless: {what: 'a plan whose body repeats, for any number of updates'}
 };
-const ofReplicas = ['microbatches', 'data_parallel', 'zero'];  // cyclic schedules have none
+const front = ['stages', 'microbatches', 'steps', 'data_parallel'];  // beside the schedule
+const ofReplicas = ['microbatches', 'data_parallel', 'zero'];        // cyclic schedules have none
 
 /**
  * Gives a host these children. A control of the same name that is there already stays, with its new
@@ -91,20 +92,15 @@ function refresh(host, children) {
 class Controls {
   /**
    * page: its schedules, and the fields of a request
-   * asked(request): is called when something was chosen, null without a module
+   * asked(request): is called when something was chosen
    */
   constructor(host, {schedules, fields}, asked) {
-    Object.assign(this, {host, schedules, fields, asked});
-    host.replaceChildren(el(
-        'details', {open: !!asked},
-        el('summary', {}, asked ? 'Change it' : 'Change it (not in this page)'),
-        this.said = el('p', {className: 'notice'}), this.plan = el('div', {className: 'choices'}),
-        this.costs = el('div', {className: 'choices'})));
-    if (!asked)
-      this.said.textContent =
-          'This page was built without the player’s module (emscripten), so it shows ' +
-          'its plan only: choosing another schedule or size, ' +
-          'the sliders, and editing the text need it. Everything else works.';
+    Object.assign(this, {host, schedules, fields, asked, most: {}});
+    host.replaceChildren(
+        this.plan = el('div', {className: 'choices'}), this.said = el('p', {className: 'notice'}),
+        el('details', {}, el('summary', {}, 'costs and more'),
+           this.more = el('div', {className: 'choices'}),
+           this.costs = el('div', {className: 'choices'})));
   }
 
   /** Shows the controls of a request; those of a plan's text have costs only. */
@@ -114,18 +110,20 @@ class Controls {
     if (request.schedule) this.before = structuredClone(request);
     const {request: r} = this, schedule = this.schedules.find(each => each.name === r.schedule);
     const costs = r.costs ||= {}, one = (list, otherwise) => [].concat(list ?? otherwise)[0];
+    const isFront = ({key}) => front.includes(key);
+    const shown = r.schedule ? this.shownFields(r, schedule) : [];
+    const controls = fields => fields.map(field => this.fieldControl(r, schedule, field));
+    refresh(this.more, controls(shown.filter(field => !isFront(field))));
     refresh(this.plan, [
-        this.choice(
-            'schedule',
-            [...this.schedules.map(each => each.name), ...(r.schedule ? [] : ['written by hand'])],
-            r.schedule || 'written by hand', name => this.schedule(name)),
-        ...(!r.schedule && this.before ? [el('button', {
-          type: 'button',
-          onclick: () => this.asked(this.before)
-        },
-                                             'back to ' + this.before.schedule)] :
-                                         []),
-        ...(r.schedule ? this.fieldControls(r, schedule) : [])
+      this.choice(
+          'schedule',
+          [...this.schedules.map(each => each.name), ...(r.schedule ? [] : ['written by hand'])],
+          r.schedule || 'written by hand', name => this.schedule(name)),
+      ...(!r.schedule && this.before ?
+              [el('button', {type: 'button', onclick: () => this.asked(this.before)},
+                  'back to ' + this.before.schedule)] :
+              []),
+      ...controls(front.flatMap(key => shown.filter(field => field.key === key)))
     ]);
     const say = value => value === 0 ? '0' : timeUnit(costs, value).say(value);
     const most = Math.max(one(costs.forward, 1), one(costs.backward, 1)) || 1;
@@ -135,62 +133,57 @@ class Controls {
     const size = 1e6;  // of an activation, in bytes, if a request says nothing else
     const bytes = one(costs.activation_bytes, 0);
     refresh(this.costs, [
-        cost('forward takes', 4, 0.25, one(costs.forward, 1), value => costs.forward = [value]),
-        cost(
-            'backward takes', 4, 0.25, one(costs.backward, 1),
-            value => {
-              costs.backward = [value];
-              delete costs.input_part;
-              delete costs.weight_part;
-            }),
-        cost('an update takes', 2, 0.1, one(costs.step, 0), value => costs.step = [value]),
-        cost('latency of a message', 1, 0.05, costs.latency || 0, value => costs.latency = value),
-        cost(
-            'bandwidth: an activation takes', 1, 0.05,
-            costs.bandwidth && bytes ? bytes / costs.bandwidth : 0,
-            value => {
-              costs.activation_bytes = [bytes || size];
-              costs.weight_bytes ||= [4 * (bytes || size)];
-              if (value)
-                costs.bandwidth = (bytes || size) / value;
-              else
-                delete costs.bandwidth;
-            }),
-        ...Object.keys(costs)
-            .filter(key => costs[key]?.length > 1)  // by stage or rank; or a machine's text
-            .map(key => this.list(costs, key, key.replaceAll('_', ' '), Array.isArray(costs[key]))),
-        this.choice(
-            'slow rank',
-            [
-              'none', ...Array.from({length: Math.min(this.ranks || 1, 256)}, (_, k) => 'rank ' + k)
-            ],
-            r.slow_rank >= 0 ? 'rank ' + r.slow_rank : 'none',
-            name => {
-              if (name === 'none') {
-                delete r.slow_rank;
-                delete r.slow_factor;
-              } else {
-                r.slow_rank = +name.slice(5);
-                r.slow_factor ||= 1.5;
-              }
-            }),
-        ...(r.slow_rank >= 0 ? [this.slider(
-                                   'it is slower by', 1, 4, 0.1, r.slow_factor || 1.5,
-                                   value => r.slow_factor = value, value => `${digits(value)}×`)] :
-                               [])
+      cost('forward takes', 4, 0.25, one(costs.forward, 1), value => costs.forward = [value]),
+      cost(
+          'backward takes', 4, 0.25, one(costs.backward, 1),
+          value => {
+            costs.backward = [value];
+            delete costs.input_part;
+            delete costs.weight_part;
+          }),
+      cost('an update takes', 2, 0.1, one(costs.step, 0), value => costs.step = [value]),
+      cost('latency of a message', 1, 0.05, costs.latency || 0, value => costs.latency = value),
+      cost(
+          'bandwidth: an activation takes', 1, 0.05,
+          costs.bandwidth && bytes ? bytes / costs.bandwidth : 0,
+          value => {
+            costs.activation_bytes = [bytes || size];
+            costs.weight_bytes ||= [4 * (bytes || size)];
+            if (value)
+              costs.bandwidth = (bytes || size) / value;
+            else
+              delete costs.bandwidth;
+          }),
+      ...Object.keys(costs)
+          .filter(key => costs[key]?.length > 1)  // by stage or rank; or a machine's text
+          .map(key => this.list(costs, key, key.replaceAll('_', ' '), Array.isArray(costs[key]))),
+      this.choice(
+          'slow rank',
+          ['none', ...Array.from({length: Math.min(this.ranks || 1, 256)}, (_, k) => 'rank ' + k)],
+          r.slow_rank >= 0 ? 'rank ' + r.slow_rank : 'none',
+          name => {
+            if (name === 'none') {
+              delete r.slow_rank;
+              delete r.slow_factor;
+            } else {
+              r.slow_rank = +name.slice(5);
+              r.slow_factor ||= 1.5;
+            }
+          }),
+      ...(r.slow_rank >= 0 ? [this.slider(
+                                 'it is slower by', 1, 4, 0.1, r.slow_factor || 1.5,
+                                 value => r.slow_factor = value, value => `${digits(value)}×`)] :
+                             [])
     ]);
-    for (const each of this.host.querySelectorAll('select, input')) each.disabled = !this.asked;
   }
 
-  /** The controls of what a schedule has: sliders and choices first, then what is on or off. */
-  fieldControls(r, schedule) {
+  /** The fields that a schedule has: sliders and choices first, then what is on or off. */
+  shownFields(r, schedule) {
     const isShown = ({key, own}) => key !== 'schedule' && (special[key] !== null || key in r) &&
         (!own || schedule.own.includes(key)) && !(schedule.cyclic && ofReplicas.includes(key)) &&
         !(key === 'steps' && r.endless) && (schedule.has_order || key !== 'endless');
     const isCheck = field => field.kind === 'yes';
-    return this.fields.filter(isShown)
-        .sort((a, b) => isCheck(a) - isCheck(b))
-        .map(field => this.fieldControl(r, schedule, field));
+    return this.fields.filter(isShown).sort((a, b) => isCheck(a) - isCheck(b));
   }
 
   fieldControl(r, schedule, field) {
@@ -210,7 +203,9 @@ class Controls {
       return this.list(r, key, name, field.kind === 'numbers', words.what);
     const each = key === 'stages' ? Math.max(1, +r.chunks || schedule.chunks) : 1;  // of a rank
     const least = own ? 0 : field.least * each;
-    const most = Math.max(key === 'zero' ? schedule.zero : words.most * each, value || 0);
+    // A slider reaches back to the largest value that it had.
+    const had = this.most[key] = Math.max(this.most[key] || 0, value || 0);
+    const most = key === 'zero' ? schedule.zero : Math.max(words.most * each, had);
     const say = number => own && !number ? 'usual' : digits(number);
     return this.slider(name, least, most, each, value || least, set, say, words.what);
   }
@@ -221,6 +216,8 @@ class Controls {
     if (!next) return;
     for (const {key, own} of this.fields)
       if (own && !next.own.includes(key)) delete r[key];
+    if (name === 'data' && r.schedule !== 'data') this.replicas = r.data_parallel;
+    if (name !== 'data' && r.schedule === 'data') r.data_parallel = this.replicas || 1;
     delete r.plan;
     r.schedule = name;
     if (next.cyclic)
@@ -263,8 +260,7 @@ class Controls {
 
   check(name, value, set, what) {
     return el(
-        'label', {className: 'check', title: what, 'data-control': name},
-        el('input', {
+        'label', {className: 'check', title: what, 'data-control': name}, el('input', {
           type: 'checkbox',
           checked: !!value,
           onchange: event => this.change(() => set(event.target.checked))

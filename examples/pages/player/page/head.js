@@ -7,22 +7,34 @@ const greatest = list => list && list.length ? Math.max(...list) : 0;
 /** The bubble that one sees: the mean of the rows'; of an endless plan it is not the long run's. */
 const drawnBubble = ({idle}) => idle.reduce((a, b) => a + b, 0) / idle.length;
 
+/** Of an endless plan two bodies are drawn: its facts of time become those of what is drawn. */
+function useDrawn(answer, data) {
+  const {facts, seconds} = answer;
+  if (!facts?.steady_state) return;
+  Object.assign(facts, {
+    bubble: drawnBubble(answer),
+    makespan: seconds,
+    bytes: data.bytes.reduce((all, each) => all + each, 0)
+  });
+  delete facts.breakdown;  // of another length of the plan
+}
+
 /** The four numbers of an answer; null where a broken plan has none. */
 function fourNumbers(answer) {
   const {facts} = answer;
   if (!facts) return null;
-  const long = facts.steady_state;  // of an endless plan
+  const long = facts.steady_state, models = greatest(facts.peak_models);
   return [
     {
-      name: 'bubble: the share of time in which ranks are idle' +
-          (long ? `, in a long run; ${percent(drawnBubble(answer))} in what is drawn` : ''),
+      name: 'bubble: the share of time in which ranks are idle' + (long ? ', in a long run' : ''),
+      more: long && `${percent(facts.bubble)} in what is drawn`,
       value: long ? long.bubble : facts.bubble,
       text: percent,
       secret: true
     },
     {
-      name: `activations on the fullest rank, each of a stage and a microbatch (${
-          digits(greatest(facts.peak_models))} × the whole model)`,
+      name: `forwards of which the fullest rank keeps the activations at once (${
+          digits(models)} microbatch${models > 1 ? 'es' : ''} of the whole model)`,
       value: greatest(facts.peak_microbatches),
       text: digits
     },
@@ -56,7 +68,8 @@ function titleOf(answer) {
   const many = (count, what) => `${count} ${what}${count === 1 ? '' : 's'}`;
   return `${answer.title}: ${many(header.ranks, 'rank')}, ${many(header.stages, 'stage')}, ` +
       `${many(header.per_step, 'microbatch').replace('microbatchs', 'microbatches')} an update, ` +
-      (header.period ? 'endless: head, two bodies and tail' : updates) + replicas + zero;
+      (header.period ? 'endless; the part between the violet bars repeats' : updates) + replicas +
+      zero;
 }
 
 function showHead(answer, pinned) {
@@ -68,16 +81,13 @@ function showHead(answer, pinned) {
               'which version of the weights.',
       ...(answer.paper ? [' ', el('cite', {}, answer.paper)] : []));
   const numbers = fourNumbers(answer), others = pinned && fourNumbers(pinned);
-  byId('numbers').replaceChildren(
-      ...(numbers || [])
-          .map(
-              (number, k) =>
-                  el('div', {className: 'number'},
-                     el('b', {className: number.secret ? 'secret' : ''}, number.text(number.value)),
-                     el('span', {}, number.name),
-                     others ? el('i', {className: number.secret ? 'secret' : ''},
-                                 difference(number, others[k])) :
-                              null)));
+  byId('numbers').replaceChildren(...(numbers || []).map((number, k) => {
+    const className = number.secret ? 'secret' : '';
+    return el(
+        'div', {className: 'number'}, el('b', {className}, number.text(number.value)),
+        el('span', {}, number.name), number.more ? el('span', {className}, number.more) : null,
+        others ? el('i', {className}, difference(number, others[k])) : null);
+  }));
   if (!numbers)
     byId('numbers').append(
         el('p', {className: 'error'},
@@ -164,7 +174,7 @@ function showTable(answer, pinned, time) {
 /** The meanings of colours and marks that the picture has. */
 function showLegend(data) {
   const to = byId('legend'), seen = new Set(), marks = [];
-  let again = false;
+  let again = false, shades = false;
   for (const cells of data.computes)
     for (const i of cells) {
       seen.add(cellColour(data, i));
@@ -177,9 +187,10 @@ function showLegend(data) {
     const there = [0, 1, 2, 3].filter(k => seen.has(`${kind}-${k}`));
     if (!there.length) continue;
     const swatches = there.map(k => el('i', {style: `background:var(--${kind}-${k})`}));
-    marks.push(
-        el('span', {}, ...swatches, name + (there.length > 1 ? ', lighter on newer weights' : '')));
+    marks.push(el('span', {}, ...swatches, name));
+    shades ||= there.length > 1;
   }
+  if (shades) marks.push(el('span', {}, 'shade: version of the weights, mod 4'));
   if (again)
     marks.push(item({className: 'again', style: 'background:var(--forward-0)'}, 'computed again'));
   if (seen.has('update')) marks.push(item({className: 'update'}, 'update'));

@@ -11,11 +11,13 @@ let asked = null;  // the question whose answer is shown, and is given anew for 
 const holds = new Holds(byId('holds'), byId('holds-pages'), clock);
 const memory = new Memory(byId('memory'), clock, () => askMemory());
 const traffic = new Traffic(byId('traffic'), clock);
-const hasModule = byId('module').textContent !== '';
-const planText = new PlanText(
-    byId('text'), clock, hasModule ? text => ask({plan: text, costs: state.request.costs}) : null);
-const controls = new Controls(byId('controls'), page, hasModule ? request => ask(request) : null);
-const quiz = new Quiz(byId('asked'), byId('quiz'), () => drawTimeline());
+const planText =
+    new PlanText(byId('text'), clock, text => ask({plan: text, costs: state.request.costs}));
+const controls = new Controls(byId('controls'), page, request => ask(request));
+const quiz = new Quiz(byId('asked'), byId('quiz'), () => {
+  drawTimeline();
+  tellSummary();
+});
 
 /** Options of the timeline of an answer. */
 function optionsOf(answer, data, time) {
@@ -60,9 +62,11 @@ function show(request, answer) {
   const data = drawn ? timelineData(answer) : null, length = clock.seconds;
   Object.assign(state, {request, answer, data, time: timeUnit(request.costs, data?.seconds || 1)});
   state.holdings = drawn ? holdingsByRank(answer) : null;
+  useDrawn(answer, data);
   showHead(answer, pinned?.answer);
   showTable(answer, pinned?.answer, state.time);
-  for (const id of ['what', 'holds-card', 'memory-card', 'traffic-card']) byId(id).hidden = !drawn;
+  for (const id of ['picture', 'questions', 'holds-card', 'memory-card', 'traffic-card'])
+    byId(id).hidden = !drawn;
   controls.ranks = data?.ranks;
   controls.show(request);
   if (drawn) {
@@ -91,7 +95,7 @@ function show(request, answer) {
 
 /** On a narrow screen, shows a part of the plan whose cells are wide enough for their numbers. */
 function showCloser(data) {
-  const [first] = data.computes[0], wide = byId('what').clientWidth - 90;
+  const [first] = data.computes[0], wide = byId('picture').clientWidth - 90;
   const seconds = first === undefined ? 0 : (data.end[first] - data.start[first]) * wide / 13;
   if (wide < 470 && seconds > 0 && seconds < data.seconds)
     clock.window(clock.now - seconds / 2, clock.now + seconds / 2);
@@ -173,8 +177,10 @@ function showQuestions() {
                 type: 'button',
                 onclick: () => {
                   answerQuestion(question);
-                  byId('what').scrollIntoView(
-                      {block: 'nearest', behavior: calm.matches ? 'auto' : 'smooth'});
+                  byId('timeline').scrollIntoView({
+                    block: 'nearest',
+                    behavior: calm.matches ? 'auto' : 'smooth'
+                  });
                 }
               },
                  label)));
@@ -182,12 +188,13 @@ function showQuestions() {
 
 /** What the page shows, for screen readers. */
 function tellSummary() {
-  const {answer, data} = state, numbers = fourNumbers(answer);
+  const {answer, data} = state, isQuiz = document.body.classList.contains('quizzing');
+  const numbers = fourNumbers(answer)?.filter(number => !(isQuiz && number.secret));
   const text = titleOf(answer) + '. ' + (answer.idea || '') + ' ' +
       (numbers ?
            numbers.map(number => `${number.text(number.value)} ${number.name}`).join('; ') + '.' :
            answer.error.message) +
-      (answer.idle && answer.idle.length <= 16 ?
+      (!isQuiz && answer.idle && answer.idle.length <= 16 ?
            ' Bubble by rank: ' + answer.idle.map(percent).join(', ') + '.' :
            '');
   byId('summary').textContent = text;
@@ -249,10 +256,6 @@ async function ask(request, keep = true) {
   const known = page.plans.find(each => JSON.stringify(each.request) === JSON.stringify(request));
   if (known)
     show(request, known.answer);
-  else if (!hasModule)
-    sayOfControls(
-        'The link holds another plan, which this page, built without the player’s module, ' +
-        'cannot show.');
   else {
     const answer = await answerOf(request, number);
     if (number < asks) return false;
@@ -281,6 +284,7 @@ async function begin() {
   showTools();
   showMemoryChoice();
   showPresets();
+  showMade();
   const first = page.plans[0], asked = location.hash ? await fromLink(location.hash) : null;
   show(first.request, first.answer);
   if (asked)
@@ -288,7 +292,8 @@ async function begin() {
   else if (location.hash.length > 1)
     sayOfControls(
         'The address holds no plan that can be read: a part of the link is missing or changed. ' +
-            'This is the plan that the page was written with.', true);
+            'This is the plan that the page was written with.',
+        true);
   else if (page.plans[0].path && state.data) {  // the chain that ends last: the critical path
     const ends = state.data.end;
     line.path(chainOf(

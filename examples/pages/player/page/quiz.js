@@ -33,7 +33,7 @@ class Quiz {
   }
 
   tell(guess) {
-    const {answer} = this.state, bubble = drawnBubble(answer), off = Math.abs(guess - bubble);
+    const {answer} = this.state, bubble = answer.facts.bubble, off = Math.abs(guess - bubble);
     document.body.classList.remove('quizzing');
     this.reveal(true);
     const why = answer.formula && Math.abs(answer.formula.value - bubble) < 5e-4 &&
@@ -56,8 +56,9 @@ class Quiz {
     const {facts} = this.state.answer, versions = greatest(facts.live_versions);
     return [el(
         'p', {},
-        `Next: the plan keeps ${greatest(facts.peak_microbatches)} activations on the fullest ` +
-            `rank and ${versions} version${versions > 1 ? 's' : ''} of the weights. Which of ` +
+        `Next: the fullest rank keeps the activations of ${greatest(facts.peak_microbatches)} ` +
+            `forwards, and ${versions} version${
+                versions > 1 ? 's' : ''} of the weights. Which of ` +
             'these would change with twice as many microbatches, and what would the bubble be? ' +
             'Decide, then move the slider and press “quiz” again.')];
   }

@@ -1,8 +1,6 @@
-// The plan's text: by rank the words around the present instruction, which is lit; and a field in
-// which the whole text can be edited.
+// The plan's text, in a field in which it is edited: each rank's present instruction is lit, and the
+// word that breaks a rule.
 'use strict';
-
-const wordsAround = 14;
 
 // What the words of a plan's header mean, unless they mean what the field of their name does.
 const headerWords = {
@@ -20,26 +18,38 @@ const headerWords = {
 
 class PlanText {
   constructor(host, clock, edited) {
-    Object.assign(this, {host, clock, edited});
-    this.key = host.appendChild(el('p', {className: 'key'}));
-    this.rows = host.appendChild(el('div'));
-    this.more = host.appendChild(el('details', {}, el('summary', {}, 'The whole text')));
-    this.field = this.more.appendChild(
-        el('textarea', {spellcheck: false, 'aria-label': 'the text of the plan'}));
-    this.verdict = this.more.appendChild(el('p', {className: 'notice'}));
-    this.more.addEventListener('toggle', () => this.fill());
-    this.field.addEventListener('input', () => {
-      clearTimeout(this.timer);
-      this.timer = setTimeout(() => this.edited?.(this.field.value), 250);
+    Object.assign(this, {host, clock});
+    this.marks = el('pre', {'aria-hidden': 'true'});  // what one sees of the text
+    this.field = el('textarea', {
+      spellcheck: false,
+      wrap: 'off',
+      'aria-label': 'the text of the plan',
+      onscroll: () => this.follow(),
+      oninput: () => {
+        clearTimeout(this.timer);
+        this.timer = setTimeout(() => edited(this.field.value), 250);
+        this.update();
+      }
     });
+    this.verdict = el('p', {className: 'notice', role: 'status'});
+    this.key = el('p', {className: 'key'});
+    host.append(el('div', {className: 'field'}, this.marks, this.field), this.verdict, this.key);
     drawAtMoments(host, clock, () => this.update());
   }
 
   show(answer, data) {
     Object.assign(this, {answer, data, places: answer.places && unpackAll(answer.places)});
-    this.lines = (answer.text || '').split('\n');
+    const {error, text = ''} = answer, lines = text.split('\n');
+    this.starts = [0];  // of lines
+    for (const line of lines) this.starts.push(this.starts.at(-1) + line.length + 1);
+    this.field.rows = Math.min(text.trim().split('\n').length + 1, 14);
+    if (document.activeElement !== this.field) this.field.value = text;
+    const [line, column] = error?.place || [];
+    this.verdict.className = error ? 'error' : 'notice';
+    this.verdict.textContent = error ?
+        (line === undefined ? '' : `Line ${line + 1}, column ${column + 1}: `) + error.message :
+        'Every rule holds. Change or take away a word, and see.';
     this.showKey();
-    this.fill();
     this.update();
   }
 
@@ -49,42 +59,22 @@ class PlanText {
     const there = new Set((this.answer.text || '').split(/\s+/).map(kind));
     const meaning = (text, words) => el('span', {}, el('code', {}, text), ` ${words}. `);
     const fields = page.fields.map(({key, what}) => [key, what.replace(/(:| \(default).*/, '')]);
-    const [first, ...operations] =
-        page.operations.filter(each => there.has(kind(each.text)))
-            .map(({text, words}) => meaning(text, words));
+    const [first, ...operations] = page.operations.filter(each => there.has(kind(each.text)))
+                                       .map(({text, words}) => meaning(text, words));
     const others = [
-      ...operations, ...Object.entries({...Object.fromEntries(fields), ...headerWords})
-                         .filter(([word]) => there.has(word))
-                         .map(([word, words]) => meaning(word, words))
+      ...operations,
+      ...Object.entries({...Object.fromEntries(fields), ...headerWords})
+          .filter(([word]) => there.has(word))
+          .map(([word, words]) => meaning(word, words))
     ];
     const {open} = this.key.querySelector('details') || {};
-    this.key.replaceChildren(...(
-        first ? [first, el('details', {open}, el('summary', {}, 'The other words'), ...others)] :
+    this.key.replaceChildren(
+        ...(first ?
+                [
+                  'The header; then a line for each rank. ', first,
+                  el('details', {open}, el('summary', {}, 'The other words'), ...others)
+                ] :
                 []));
-  }
-
-  fill() {
-    if (!this.more.open) return;
-    if (document.activeElement !== this.field) this.field.value = this.answer.text || '';
-    this.field.readOnly = !this.edited;
-    const {error} = this.answer;
-    this.verdict.className = error ? 'error' : 'notice';
-    const [line, column] = error?.place || [];
-    this.verdict.textContent = error ?
-        (line === undefined ? '' : `Line ${line + 1}, column ${column + 1}: `) + error.message :
-        this.edited ? 'Every rule holds. Change or take away a word, and see.' :
-                      'Editing needs the player’s module, which this page was built without.';
-    if (!error || line === undefined) return;
-    let start = 0;
-    for (let k = 0; k < line; ++k) start += this.lines[k].length + 1;
-    if (document.activeElement !== this.field)
-      this.field.setSelectionRange(start + column, start + column + error.place[2]);
-  }
-
-  word(rank, cell) {
-    const {places} = this, i = places.row_begin[rank] + cell;
-    return this.lines[places.line[rank]].slice(
-        places.column[i], places.column[i] + places.length[i]);
   }
 
   /** The written cell that a rank runs now, or else the last that it has begun; -1: none yet. */
@@ -100,51 +90,43 @@ class PlanText {
     };
   }
 
-  update() {
-    if (!this.answer) return;
-    const {places, data, answer} = this;
-    if (!places || !data) {
-      this.rows.replaceChildren(...this.badLine());
-      return;
+  /** What is lit: [first letter, end, look] in the order of the text. */
+  looks() {
+    const {places, data, answer, starts} = this, {place} = answer.error || {}, looks = [];
+    if (place) {
+      const from = starts[place[0]] + place[1];
+      looks.push([from, from + place[2], 'bad']);
     }
-    const rows =
-        [el('div', {className: 'row'}, el('b', {}, 'header'),
-            el('span', {}, this.lines.find(line => line.replace(/#.*/, '').trim()) || ''))];
-    const wrong = answer.error || {rank: -1};
-    for (let rank = 0; rank < Math.min(data.ranks, 32); ++rank) {
-      const {cell, runs} = this.cellAt(rank),
-                   count = places.row_begin[rank + 1] - places.row_begin[rank];
-      const first = Math.max(0, Math.min(cell - 3, count - wordsAround));
-      const parts = [];  // words that look alike, [look, text]
-      for (let k = first; k < Math.min(count, first + wordsAround); ++k) {
-        const look = wrong.rank === rank && wrong.index === k ? 'bad' :
-            k < cell || (k === cell && !runs)                 ? 'past' :
-            k === cell                                        ? 'now' :
-                                                                'later';
-        if (parts.at(-1)?.[0] === look)
-          parts.at(-1)[1] += ' ' + this.word(rank, k);
-        else
-          parts.push([look, this.word(rank, k)]);
-      }
-      rows.push(
-          el('div', {className: 'row'}, el('b', {}, 'rank ' + rank),
-             el('span', {}, first > 0 ? '… ' : '',
-                ...parts.flatMap(([look, text]) => [el('span', {className: look}, text), ' ']))));
+    for (let rank = 0; places && rank < (data?.ranks || 0); ++rank) {
+      const {cell, runs} = this.cellAt(rank), i = places.row_begin[rank] + cell;
+      if (cell < 0) continue;
+      const line = starts[places.line[rank]], from = line + places.column[i],
+            end = from + places.length[i];
+      looks.push([line, runs ? from : end, 'past']);
+      if (runs) looks.push([from, end, 'now']);
     }
-    if (data.ranks > 32)
-      rows.push(el('p', {className: 'key'}, `and ${data.ranks - 32} more ranks`));
-    this.rows.replaceChildren(...rows);
+    return looks.sort((a, b) => a[0] - b[0]);
   }
 
-  /** The line with a word that can't be read. */
-  badLine() {
-    const place = this.answer.error?.place;
-    if (!place) return [];
-    const [number, column, length] = place, line = this.lines[number] || '';
-    return [el(
-        'div', {className: 'row'}, el('b', {}, 'line ' + (number + 1)),
-        el('span', {}, line.slice(Math.max(0, column - 60), column),
-           el('span', {className: 'bad'}, line.slice(column, column + length)),
-           line.slice(column + length, column + 60)))];
+  update() {
+    if (!this.answer) return;
+    const {field, marks} = this, {value} = field, parts = [];
+    const isAnswered = value === (this.answer.text || '');  // else the marks of an older text
+    let done = 0;
+    for (const [from, end, look] of isAnswered ? this.looks() : []) {
+      if (from < done) continue;
+      parts.push(value.slice(done, from), el('span', {className: look}, value.slice(from, end)));
+      done = end;
+    }
+    marks.replaceChildren(...parts, value.slice(done) + '\n');
+    const now = marks.querySelector('.now');
+    if (now && document.activeElement !== field)
+      field.scrollLeft = now.offsetLeft - field.clientWidth / 2;
+    this.follow();
+  }
+
+  follow() {
+    const {marks, field} = this;
+    Object.assign(marks, {scrollLeft: field.scrollLeft, scrollTop: field.scrollTop});
   }
 }

@@ -1,7 +1,8 @@
-// Buttons: play, zoom, pin, link; the units of memory; the presets.
+// Buttons: play, zoom, pin, link; the units of memory; the presets; the page's origin.
 'use strict';
 
 function showTools() {
+  showPictureButtons();
   byId('play').onclick = () => clock.playing ? clock.pause() : clock.play();
   byId('in').onclick = () => clock.zoom(1.6);
   byId('out').onclick = () => clock.zoom(1 / 1.6);
@@ -17,13 +18,22 @@ function showTools() {
   byId('link').onclick = async () => {
     history.replaceState(null, '', '#' + await linkOf(state.request));
     await navigator.clipboard?.writeText(location.href).catch(() => {});
-    byId('link').textContent = 'link is in the address';
-    setTimeout(() => byId('link').textContent = 'copy link', 1800);
+    byId('link').textContent = location.protocol === 'file:' ?
+        'copied: it opens on this machine only' :
+        'link is in the address';
+    setTimeout(() => byId('link').textContent = 'copy link', 2500);
   };
   clock.listen(() => {
     byId('play').textContent = clock.playing ? 'pause' : 'play';
     if (state.time) byId('now').textContent = `at ${state.time.text(clock.now)} ${state.time.unit}`;
   });
+}
+
+/** By which command of which version the page was made, where it says so. */
+function showMade() {
+  if (!page.made) return;
+  const {command, version} = page.made;
+  byId('made').replaceChildren('made by ', el('code', {}, command), `, plangrad ${version}`);
 }
 
 function showMemoryChoice() {
@@ -61,11 +71,9 @@ function showPresets() {
   const own = page.plans.length > 1 ?
       page.plans.map(({request, answer}) => ({name: answer.title, request, ask: -1})) :
       [];
-  const all = [...own, ...(hasModule ? presets : [])];
-  if (!all.length) return;
   byId('presets').replaceChildren(
       el('span', {className: 'dim'}, 'Open a plan:'),
-      ...all.map(
+      ...[...own, ...presets].map(
           preset =>
               el('button', {
                 type: 'button',
