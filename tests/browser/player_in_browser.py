@@ -3,7 +3,7 @@
 
 It loads without errors and without the network, has contrast in both themes, fits a phone, and
 answers: a cursor that moves changes what ranks hold, an edit shows the verifier's sentence at the
-cell, a link restores the plan; and numbers of one name are equal.
+cell, a link restores the plan; numbers of one name are equal; and the game's levels can be solved.
 """
 import json
 import os
@@ -372,6 +372,57 @@ def check_long_requests(checks, page):
     page.wait_until("state.request.stages === 2 && controls.said.textContent === ''")
 
 
+# What solves each level of the game: by level, what words become.
+MOVES = [
+    [("0F3v0 0B0v0", "0B0v0 0F3v0"), ("1F3v0 1B0v0 1B1v0 1B2v0", "1B0v0 1B1v0 1B2v0 1F3v0")],
+    [("0B0v0 0F3v0", "0F3v0 0B0v0"), ("1B0v0 1F2v0", "1F2v0 1B0v0")],
+    [("0B1v0 0Sv1 0F2v1 0F3v1 0B2v1 0B3v1", "0F2v0 0B1v0 0Sv1 0F3v0 0B2v0 0B3v0")],
+    [("0Sv1 0F4v0 0F5v0", "0Sv1"), ("0W0v0", "0W0v0 0F4v0"), ("0W1v0", "0W1v0 0F5v0"),
+     ("1Sv1 1F4v0", "1Sv1"), ("1W0v0", "1W0v0 1F4v0")],
+]
+SCORE = "byId('score').textContent"
+
+
+def check_game(checks, browser, file):
+    """Each level begins unsolved and is solved by a few words; the link and the page keep it."""
+    page = browser.page()
+    page.navigate(file + "#break")
+    page.wait_until(READY)
+    for level, moves in enumerate(MOVES):
+        page.evaluate("game.begin(%d)" % level)
+        text = page.evaluate("planText.field.value")
+        checks.check("Not there yet" in page.evaluate(SCORE), "level %d begins solved" % level)
+        edit(page, text.replace("0F1v0", "0B9v0"))
+        page.wait_until("byId('score').className === 'error'")
+        page.wait_until("document.querySelector('#text .bad')?.textContent === '0B9v0'")
+        for old, new in moves:
+            checks.check(old in text, "level %d lacks %s: %s" % (level, old, text))
+            text = text.replace(old, new, 1)
+        edit(page, text)
+        page.wait_until("!%s.includes('rule')" % SCORE)
+        checks.check("Solved." in page.evaluate(SCORE), "level %d: %s" % (
+            level, page.evaluate(SCORE)))
+    page.wait_until("game.known[3].some(each => each.name === 'zb-v')")
+    names = "[...document.querySelectorAll('#chart tr')].map(row => row.innerText).join()"
+    page.wait_until("document.querySelector('#chart details').open = true, "
+                    "%s.includes('zb-v') && %s.includes('your plan')" % (names, names))
+    said = page.evaluate("byId('chart').innerText")
+    page.evaluate("document.querySelector('#chart svg').focus()")
+    page.key("ArrowRight")
+    checks.check(page.evaluate("byId('chart').innerText") != said, "arrows name no dot")
+    checks.readable(page, "the game")
+    checks.narrow(page, "the game")
+    restored = browser.page(dark=True)
+    restored.navigate(page.evaluate("location.href"))
+    restored.wait_until("game.level === 3")
+    checks.equal("the link's text", restored.evaluate("planText.field.value"), text)
+    checks.equal("solved levels", restored.evaluate("game.solved.size"), len(MOVES))
+    checks.readable(restored, "the game, dark")
+    for each in page, restored:
+        checks.quiet(each, "in the game")
+        each.close()
+
+
 def check_links(checks, browser, file):
     """A link that is damaged is said to be, and the page shows its own plan."""
     for link in "#%", "#p=xx", "#AAAA":
@@ -416,6 +467,7 @@ def main():
         check_edit(checks, browser, program, page)  # opens a page in front of this one
         check_answer_stays(checks, page)
         check_links(checks, browser, file)
+        check_game(checks, browser, file)
         checks.quiet(page, "after all of this")
     checks.end("player_in_browser")
 

@@ -97,7 +97,8 @@ class Controls {
   constructor(host, {schedules, fields}, asked) {
     Object.assign(this, {host, schedules, fields, asked, most: {}});
     host.replaceChildren(
-        this.plan = el('div', {className: 'choices'}), this.said = el('p', {className: 'notice'}),
+        this.plan = el('div', {className: 'choices'}),
+        this.said = el('p', {className: 'said notice'}),
         el('details', {}, el('summary', {}, 'costs and more'),
            this.more = el('div', {className: 'choices'}),
            this.costs = el('div', {className: 'choices'})));

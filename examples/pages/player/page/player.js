@@ -11,8 +11,12 @@ let asked = null;  // the question whose answer is shown, and is given anew for 
 const holds = new Holds(byId('holds'), byId('holds-pages'), clock);
 const memory = new Memory(byId('memory'), clock, () => askMemory());
 const traffic = new Traffic(byId('traffic'), clock);
-const planText =
-    new PlanText(byId('text'), clock, text => ask({plan: text, costs: state.request.costs}));
+const game = new Game();
+const planText = new PlanText(
+    byId('text'), clock,
+    text =>
+        ask(game.level < 0 ? {plan: text, costs: state.request.costs} :
+                             game.request(game.level, text)));
 const controls = new Controls(byId('controls'), page, request => ask(request));
 const quiz = new Quiz(byId('asked'), byId('quiz'), () => {
   drawTimeline();
@@ -69,6 +73,7 @@ function show(request, answer) {
     byId(id).hidden = !drawn;
   controls.ranks = data?.ranks;
   controls.show(request);
+  game.show(request, answer);
   if (drawn) {
     const room = answer.error ? 1.3 : 1, share = clock.now / length;  // for the cell that fails
     const seconds = Math.max(data.seconds * room, pinned?.data.seconds || 0);
@@ -82,7 +87,7 @@ function show(request, answer) {
     traffic.show(answer, data);
   }
   byId('unit').hidden = state.time.unit !== 'forwards';
-  planText.show(answer, data);
+  planText.show(game.shown(answer), data);
   quiz.show(state);
   byId('asked').hidden = !quiz.on;
   showQuestions();
@@ -232,7 +237,7 @@ function answerOf(request, number) {
                worker.onerror = ({message}) =>
                    end({facts: null, error: {rule: 'request', rank: -1, index: -1, message}});
                const models = page.models.filter(({name}) => name === memory.unit);
-               worker.postMessage(JSON.stringify({...request, models}));
+               worker.postMessage(JSON.stringify({...request, game: undefined, models}));
              }));
 }
 
@@ -245,7 +250,7 @@ function endLong() {
 }
 
 function sayOfControls(text, isError = false) {
-  controls.said.className = isError ? 'error' : 'notice';
+  controls.said.className = 'said ' + (isError ? 'error' : 'notice');
   controls.said.textContent = text;
 }
 
@@ -289,6 +294,8 @@ async function begin() {
   show(first.request, first.answer);
   if (asked)
     await ask(asked, false);
+  else if (location.hash === '#break' || (page.game && !location.hash))
+    await game.begin(0);
   else if (location.hash.length > 1)
     sayOfControls(
         'The address holds no plan that can be read: a part of the link is missing or changed. ' +

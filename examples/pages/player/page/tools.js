@@ -72,6 +72,8 @@ function showPresets() {
       page.plans.map(({request, answer}) => ({name: answer.title, request, ask: -1})) :
       [];
   byId('presets').replaceChildren(
+      el('button', {type: 'button', className: 'main', onclick: () => game.begin(0)},
+         'Break this pipeline'),
       el('span', {className: 'dim'}, 'Open a plan:'),
       ...[...own, ...presets].map(
           preset =>
