@@ -76,7 +76,7 @@ function whyBubble(state, turn) {
   const all = [...inner.slice(0, 6), ...rest.slice(0, 2)];
   if (!all.length) return {sentences: ['There is none: every rank computes all the time.']};
   const found = whyGap(state, all[turn % all.length]);
-  found.sentences.push(`All gaps together are the bubble, ${percent(drawnBubble(answer))}. ${
+  found.sentences.push(`All gaps together are the bubble, ${percent(answer.facts.bubble)}. ${
       howBubbleShrinks(state)}`);
   return {...found, more: all.length > 1};
 }

@@ -4,15 +4,12 @@
 
 const greatest = list => list && list.length ? Math.max(...list) : 0;
 
-/** The bubble that one sees: the mean of the rows'; of an endless plan it is not the long run's. */
-const drawnBubble = ({idle}) => idle.reduce((a, b) => a + b, 0) / idle.length;
-
 /** Of an endless plan two bodies are drawn: its facts of time become those of what is drawn. */
 function useDrawn(answer, data) {
-  const {facts, seconds} = answer;
+  const {facts, idle, seconds} = answer;
   if (!facts?.steady_state) return;
   Object.assign(facts, {
-    bubble: drawnBubble(answer),
+    bubble: idle.reduce((all, each) => all + each, 0) / idle.length,
     makespan: seconds,
     bytes: data.bytes.reduce((all, each) => all + each, 0)
   });

@@ -77,31 +77,20 @@ class PlanText {
                 []));
   }
 
-  /** The written cell that a rank runs now, or else the last that it has begun; -1: none yet. */
-  cellAt(rank) {
-    const {data, clock} = this, k = computationAt(data, rank, clock.now),
-                 cells = data.computes[rank];
-    const last = firstWhere(cells.length, i => data.start[cells[i]] > clock.now) - 1;
-    return {
-      cell: k >= 0  ? data.cell[cells[k]] :
-          last >= 0 ? data.cell[cells[last]] :
-                      -1,
-      runs: k >= 0
-    };
-  }
-
   /** What is lit: [first letter, end, look] in the order of the text. */
   looks() {
-    const {places, data, answer, starts} = this, {place} = answer.error || {}, looks = [];
+    const {places, data, answer, starts, clock} = this, {place} = answer.error || {}, looks = [];
     if (place) {
       const from = starts[place[0]] + place[1];
       looks.push([from, from + place[2], 'bad']);
     }
     for (let rank = 0; places && rank < (data?.ranks || 0); ++rank) {
-      const {cell, runs} = this.cellAt(rank), i = places.row_begin[rank] + cell;
-      if (cell < 0) continue;
-      const line = starts[places.line[rank]], from = line + places.column[i],
-            end = from + places.length[i];
+      const cells = data.computes[rank], {now} = clock;
+      const begun = firstWhere(cells.length, k => data.start[cells[k]] > now) - 1;
+      if (begun < 0) continue;
+      const i = places.row_begin[rank] + data.cell[cells[begun]], line = starts[places.line[rank]];
+      const from = line + places.column[i], end = from + places.length[i];
+      const runs = data.end[cells[begun]] > now;
       looks.push([line, runs ? from : end, 'past']);
       if (runs) looks.push([from, end, 'now']);
     }
