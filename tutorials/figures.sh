@@ -131,8 +131,8 @@ draw critical_path $late --critical-path
     size="--stages 4 --microbatches $m --backward 2"
     formula=$(awk -v m=$m 'BEGIN { printf "%.3g%%", 100 * 3 / (m + 3) }')
     echo "| $m | $formula | $(fact bubble --schedule gpipe $size) | $(fact bubble --schedule 1f1b $size)" \
-      "| $(fact 'peak microbatches' --schedule gpipe $size)" \
-      "| $(fact 'peak microbatches' --schedule 1f1b $size) |"
+      "| $(fact 'peak forwards' --schedule gpipe $size)" \
+      "| $(fact 'peak forwards' --schedule 1f1b $size) |"
   done
 } >"$new/bubbles.md"
 
@@ -302,7 +302,7 @@ quote clipped show --schedule 2bw --stages 2 --microbatches 2 --steps 3 --clip -
   for schedule in gpipe 1f1b pipedream 2bw; do
     size="--schedule $schedule --stages 4 --microbatches 4 --steps 10 --backward 2"
     echo "| $schedule | $(fact 'live versions' $size) | $(fact staleness $size)" \
-      "| $(fact 'peak microbatches' $size) | $(fact bubble $size) |"
+      "| $(fact 'peak forwards' $size) | $(fact bubble $size) |"
   done
 } >"$new/versions.md"
 
@@ -329,7 +329,7 @@ quote clipped show --schedule 2bw --stages 2 --microbatches 2 --steps 3 --clip -
     local drift
     drift=$(fact drift $flags)
     echo "| $1 | $2 | $(fact 'live versions' $flags) | $(fact staleness $flags) | ${drift:-0}" \
-      "| $(fact 'peak microbatches' $flags) | $(fact bubble $flags) |"
+      "| $(fact 'peak forwards' $flags) | $(fact bubble $flags) |"
   } 2>/dev/null  # notes
   drift_row 1f1b 4 10 --schedule 1f1b
   drift_row 2bw 4 10 --schedule 2bw
@@ -448,7 +448,7 @@ each_step() {  # each_step FLAGS...: messages of an update without the ends of a
   echo '| --- | --- | --- | --- | --- |'
   for setting in one-device data pipeline model zero; do
     size="$dance --setting $setting"
-    echo "| $setting | $(fact ranks $size) | $(fact 'peak microbatches' $size --steps 8)" \
+    echo "| $setting | $(fact ranks $size) | $(fact 'peak forwards' $size --steps 8)" \
       "| $(steady activations $size) | $(each_step $size) |"
   done
 } >"$new/settings.md"
@@ -611,7 +611,7 @@ quote recycle_small show --schedule recycle --stages 2 --data-parallel 2 --micro
       "| $(awk -v five="$(seconds 5 $size)" -v four="$(seconds 4 $size)" 'BEGIN { print five - four }') s" \
       "| $(plan verify --json $size --steps 1 | sed -n 's/^  "bubble": \([0-9.e+-]*\),*$/\1/p' |
         awk '{ printf "%.0f%%", 100 * (1 - $1) }')" \
-      "| $(fact 'peak microbatches' ${*:2} | tr ' ' '\n' | grep -x '[0-9]*' | sort -n | tail -n 1) |"
+      "| $(fact 'peak forwards' ${*:2} | tr ' ' '\n' | grep -x '[0-9]*' | sort -n | tail -n 1) |"
   }
   left none --schedule 1f1b $three
   left '5: its pipeline stops' --schedule 1f1b --stages 4 --data-parallel 2 --microbatches 9

@@ -23,7 +23,7 @@ enum class FactKind { of_plan, of_time, of_time_steps, nowhere };
 /// A row of the table.
 struct PlanFact {
   const char* place;  ///< in the JSON of all facts, as a JSON pointer: "/peak_microbatches"
-  const char* name;   ///< "peak microbatches"
+  const char* name;   ///< "peak forwards"
   Unit unit = Unit::count;
   FactKind told = FactKind::nowhere;
   bool is_compared = true;      ///< by `plan compare`

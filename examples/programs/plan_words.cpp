@@ -18,7 +18,7 @@ namespace {
 
 /// Says which rank has the most of something, or that all have as much.
 std::string most_of(const std::vector<int>& by_rank, const char* verb, const char* what,
-                    const char* after) {
+                    const std::string& after) {
   const auto [least, most] = std::minmax_element(by_rank.begin(), by_rank.end());
   const std::string much = text(verb, ' ', counted(*most, what), after);
   if (by_rank.size() == 1) return "The rank " + much;
@@ -56,13 +56,16 @@ std::string about_shards(int level) {
 
 std::vector<std::string> sentences(const parallel::VerifiedPlan& verified) {
   const parallel::Facts& facts = verified.facts();
+  const double share = 1.0 * std::ranges::max(facts.peak_microbatches) / verified.plan().stages;
+  const std::string models =
+      fmt::format(" ({:.3g} {} worth)", share, share > 1 ? "models'" : "model's");
   std::vector<std::string> all{
       about_deadlock(facts),
       "Every gradient is summed once: each microbatch is in the sum of one update, on each stage.",
       about_reads(facts),
       about_staleness(facts),
       most_of(facts.live_versions, "keeps", "version", " of a stage's weights at once") + ".",
-      most_of(facts.peak_microbatches, "keeps the activations of", "microbatch", "") + "."};
+      most_of(facts.peak_microbatches, "keeps the activations of", "forward", models) + "."};
   if (verified.plan().sharded > 0) all.push_back(about_shards(verified.plan().sharded));
   return all;
 }

@@ -13,10 +13,10 @@ TEST_CASE("plan compare prints the numbers of two schedules, and their differenc
   const Words words = Words{"plan", "compare", "gpipe", "1f1b"} + size;
   const std::string text = output_of(words);
   CHECK_THAT(text, Contains("gpipe       1f1b        difference"));
-  CHECK_THAT(text, Contains("\npeak microbatches          8           4           -4, x 0.5\n"));
+  CHECK_THAT(text, Contains("\npeak forwards              8           4           -4, x 0.5\n"));
   CHECK_THAT(text, Contains("\nmakespan                   33 s        33 s\n"));
   const nlohmann::json both = json_of(words);
-  CHECK(both["difference"]["peak microbatches"] == -4);
+  CHECK(both["difference"]["peak forwards"] == -4);
   CHECK(both["difference"]["makespan"] == 0);
   CHECK(both["a"]["name"] == "gpipe");
   CHECK(both["b"]["facts"] == json_of(Words{"plan", "verify", "--schedule", "1f1b"} + size));
@@ -59,9 +59,8 @@ TEST_CASE("plan verify says in sentences what it has proved") {
   CHECK(one.starts_with("verified\nNo deadlock: "));
   CHECK_THAT(one, Contains("\nEvery gradient is summed once: "));
   CHECK_THAT(one, Contains("\nEach gradient is taken on the newest weights: staleness 0"));
-  CHECK_THAT(one,
-             Contains("\nRank 0 keeps the activations of 4 microbatches, the most; others down "
-                      "to 1.\n"));
+  CHECK_THAT(one, Contains("\nRank 0 keeps the activations of 4 forwards (1 model's worth), the "
+                           "most; others down to 1.\n"));
   CHECK_THAT(one, Contains("\nhang free             yes\n"));
   const std::string two = output_of(Words{"plan", "verify", "--schedule", "2bw"} + size + steps);
   CHECK_THAT(two, Contains("weights that are 1 update old when it is applied: staleness 1."));

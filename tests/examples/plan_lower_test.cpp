@@ -47,7 +47,7 @@ TEST_CASE("rows that a Python program writes are lowered, verified and trained")
            "this test needs python3; examples/install_packages.sh --tests installs it");
   plangrad::nn::write_file(plan, output_of({"plan", "lower", rows}));
   const std::string verified = output_of({"plan", "verify", plan});
-  CHECK_THAT(verified, Contains("verified\n") && Contains("\npeak microbatches     3 3 3 1\n"));
+  CHECK_THAT(verified, Contains("verified\n") && Contains("\npeak forwards         3 3 3 1\n"));
   Runs runs{{"--layers", "2", "--batch", "8", "--untied", "--clip", "0"}};
   runs.train("own", {"--plan", plan});
   runs.train("one", {"--microbatches", "8"});

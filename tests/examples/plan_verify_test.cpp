@@ -82,19 +82,19 @@ TEST_CASE("plan verify --json has the facts of the round dance, in every setting
 TEST_CASE("plan verify and simulate print readable lines") {
   const std::string verified = output_of(small_plan("verify", "1f1b"));
   CHECK(verified.starts_with("verified\n"));
-  CHECK_THAT(verified, Contains("\npeak microbatches     4 3 2 1\n"));
+  CHECK_THAT(verified, Contains("\npeak forwards         4 3 2 1\n"));
   CHECK_THAT(verified, Contains("\nlive versions         1 on every rank\n"));
   CHECK_THAT(verified, Contains("\nmessages              36 a, 36 g\n"));
   CHECK_THAT(verified, Contains("\nbubble                42.9%\n"));
   CHECK_THAT(output_of(small_plan("verify", "1f1b") + Words{"--recompute"}),
-             Contains("\npeak microbatches     1 on every rank\npeak inputs           4 3 2 1\n"));
+             Contains("\npeak forwards         1 on every rank\npeak inputs           4 3 2 1\n"));
   CHECK_THAT(verified, !Contains("versions in use") && !Contains("reads of new weights"));
   Words words{"plan", "verify", "--schedule", "cyclic-v2", "--stages"};
   CHECK_THAT(output_of(words + Words{"3"}),
              Contains("\nlive versions         2 on every rank\n"
                       "versions in use       1 on every rank\n"
                       "reads of new weights  6 of 9; the stages of each microbatch: 001 011 111\n"
-                      "peak microbatches     3 on every rank\n"));
+                      "peak forwards         3 on every rank\n"));
   CHECK_THAT(output_of(words + Words{"17"}), Contains("\nreads of new weights  153 of 289\n"));
   const std::string simulated =
       output_of(small_plan("simulate", "2bw") + Words{"--forward", "1,1,1,0"});
@@ -104,7 +104,7 @@ TEST_CASE("plan verify and simulate print readable lines") {
              Contains("busy                  5% on every rank\n"));
   CHECK_THAT(
       output_of({"plan", "verify", "--schedule", "1f1b", "--stages", "20", "--microbatches", "20"}),
-      Contains("\npeak microbatches     1 to 20\n"));
+      Contains("\npeak forwards         1 to 20\n"));
 }
 
 TEST_CASE("plan simulate tells where the time goes, and what sets the plan's length") {
