@@ -51,7 +51,8 @@ void RunLayout::read_own_plan() {
   const bool repeats = !own_plan_->is_endless() && own_plan_->steps != run_.steps;
   PG_CHECK(!repeats || own_plan_->first >= delay, "--plan ", parts_.plan_file,
            " is a plan of delayed updates that begins like the beginning of a run, so it can't be ",
-           "repeated; make it for later updates: plan show ... --first ", delay);
+           "repeated; make it by plan show ... --first ", delay, ", or by first ", delay,
+           " in a header of rows for later updates");
   if (run_.saved_files.contains("--plan")) {
     // Compare plans, not their texts: headers of earlier versions say more.
     const nlohmann::json saved = run_.resumed_run().value("plan", nlohmann::json());

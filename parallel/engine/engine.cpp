@@ -45,16 +45,16 @@ void check_fit(const Plan& plan, const Training& training, int ranks) {
   PG_CHECK(plan.stages == training.stages(), "the plan has ", plan.stages, " stages, the model is ",
            "cut into ", training.stages());
   PG_CHECK(plan.steps == 0 || plan.clip == (training.clip > 0), "gradients are ",
-           training.clip > 0 ? "clipped, but the plan is made without clipping; "
-                             : "not clipped, but the plan is made with clipping; ",
-           training.clip > 0 ? "make it by plan show ... --clip, or train with --clip 0"
-                             : "make it by plan show ... without --clip, or train with --clip 1");
+           plan.clip ? "not " : "", "clipped, but the plan is made with", plan.clip ? "" : "out",
+           " clipping; make it by plan show or lower ... ",
+           plan.clip ? "without --clip (or clip 1), or train with --clip 1"
+                     : "--clip (clip 1 in a header of rows), or train with --clip 0");
   std::string users;
   for (int stage : training.shared.stages) users += text(users.empty() ? "" : ",", stage);
   PG_CHECK(plan.tied == training.shared.stages, "the plan's tied stages are not the model's, ",
-           users.empty()
-               ? "which has none; make it by plan show ... without --tied"
-               : text(users, "; make it by plan show ... --tied, or train with --untied"));
+           users.empty() ? "which has none; make it by plan show or lower ... without --tied"
+                         : text(users, "; make it by plan show or lower ... --tied (tied ", users,
+                                " in a header of rows), or train with --untied"));
   check_codecs(plan, training);
 }
 

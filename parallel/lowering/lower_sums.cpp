@@ -97,20 +97,18 @@ void Lowering::visit_next(int stage, int version, int from) {
 /// stages and reduces its own norm once its last sum exists. Replicas that share a rank are one.
 /// A ring's sum, or a shard, is on one rank only: in such plans all ranks reduce one norm together.
 void Lowering::add_norms(int version) {
+  const bool is_one = path_ != SumPath::group || plan_.sharded > 0;
   std::set<std::set<int>> replicas;
-  std::set<int> all;
   for (int micro = (version - 1) * plan_.per_step; micro < version * plan_.per_step; ++micro) {
     std::set<int> replica = ranks_of_micro_[micro];
-    all.insert(replica.begin(), replica.end());
     std::erase_if(replicas, [&](const std::set<int>& other) {
-      const bool shares =
-          std::ranges::any_of(other, [&](int rank) { return replica.contains(rank); });
+      const auto is_here = [&](int rank) { return replica.contains(rank); };
+      const bool shares = is_one || std::ranges::any_of(other, is_here);
       if (shares) replica.insert(other.begin(), other.end());
       return shares;
     });
     replicas.insert(replica);
   }
-  if (path_ != SumPath::group || plan_.sharded > 0) replicas = {all};
   for (const std::set<int>& replica : replicas) {
     int group = group_of(out_, {replica.begin(), replica.end()});
     for (int rank : replica)

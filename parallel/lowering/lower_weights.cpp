@@ -50,12 +50,11 @@ void add_gathers(Plan& plan) {
 /// At levels 1 and 2, whether all holders have made the steps that the instruction's weights need.
 bool Lowering::stepped_everywhere(const Instruction& x) const {
   if (plan_.sharded == 0 || plan_.sharded == 3) return true;
-  for (auto [stage, version] : weights_read(plan_, tied_versions_, x))
-    if (version > plan_.first) {
-      auto made = steps_made_.find({version, stage});
-      if (made == steps_made_.end() || made->second < holders_[stage].size()) return false;
-    }
-  return true;
+  return std::ranges::all_of(weights_read(plan_, tied_versions_, x), [&](const auto& read) {
+    const auto made = steps_made_.find({read.second, read.first});
+    return read.second <= plan_.first ||
+           (made != steps_made_.end() && made->second == holders_[read.first].size());
+  });
 }
 
 // [snippet gather_stepped]

@@ -127,8 +127,7 @@ class FirstWalk : public Walk {
  private:
   bool ready(int, const Instruction& x) const override {
     if (makes_version(x)) return made_.contains({x.stage, x.version}) && knows_norm(x.version);
-    bool travels = !plan_.home.empty() && x.version > plan_.first;
-    return !travels || made_.contains({x.stage, x.version});
+    return plan_.home.empty() || x.version <= plan_.first || made_.contains({x.stage, x.version});
   }
 
   bool knows_norm(int version) const {

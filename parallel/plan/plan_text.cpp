@@ -253,6 +253,8 @@ void parse_row(const std::string& line, Plan& plan, int& cells, int& messages) {
                " cells, and messages of sums; use fewer steps, or bars, which repeat them");
     }
   }
+  PG_CHECK(row.empty() || line.find('-') == line.npos,
+           "\"-\" is the whole row of a rank without work; a row has no pauses");
   const std::size_t expected = plan.is_endless() ? 2 : 0;
   PG_CHECK(bars.size() == expected, "this row has ", bars.size(), " bars; ",
            plan.is_endless() ? "each row of a plan with a period has two, around its body"

@@ -134,12 +134,10 @@ void check_passes(const Plan& plan) {
   });
   for (int micro = plan.first_micro(); micro < plan.last_micro(); ++micro)
     for (int stage = 0; stage < plan.stages; ++stage)
-      for (auto [what, letter] : {std::pair(Value::activation, 'F'), {Value::stash, 'B'}}) {
-        const bool is_needed = letter == 'F' || plan.steps > 0;
-        PG_CHECK(!is_needed || found.contains({what, stage, micro}), "no row has ", stage, letter,
-                 micro, "; every microbatch passes every stage forward and back (B, or I and W). ",
-                 "The header's steps and per_step say how many there are");
-      }
+      for (auto [what, letter] : {std::pair(Value::activation, 'F'), {Value::stash, 'B'}})
+        PG_CHECK((letter == 'B' && plan.steps == 0) || found.contains({what, stage, micro}),
+                 "no row has ", stage, letter, micro, "; every microbatch passes every stage ",
+                 "forward and back (B, or I and W). The header's steps and per_step say how many");
 }
 
 }  // namespace
@@ -175,10 +173,10 @@ Plan make_plan(const std::string& name, const Layout& asked) {
 }
 
 Plan plan_of_rows(Plan plan) {
-  PG_CHECK(!plan.is_endless(), "a plan with a period has messages; lower the rows of one length");
+  PG_CHECK(!plan.is_endless(), "rows have no bars; plan lower --endless repeats one update");
   bool has_steps = false;
   for_each_cell(plan, [&](int, int, const Instruction& x) {
-    PG_CHECK(is_compute(x), print(x), ": lowering adds messages, and the rows have some already");
+    PG_CHECK(is_compute(x), print(x), ": rows have no messages or reductions; lowering adds them");
     has_steps |= makes_version(x);
   });
   check_shape(plan);

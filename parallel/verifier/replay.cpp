@@ -106,7 +106,10 @@ void Replay::take(const Place& at, const Name& name) {
     refuse("norm", at, "norm of update ", x.version, " unknown; the plan clips");
   } else if (name.what == Value::activation || name.what == Value::activation_gradient) {
     if (sends(x)) refuse("send", at, "sends what is not here: ", describe(name));
-    refuse("input", at, describe(name), " is not here and no recv for it is posted");
+    const auto bare = [](const Row& row) { return std::ranges::all_of(row, is_compute); };
+    const bool lowered = plan_.ranks() == 1 || !std::ranges::all_of(plan_.rows, bare);
+    refuse("input", at, describe(name), " is not here and no recv for it is posted",
+           lowered ? "" : "; the plan has no messages: plan lower adds them");
   }
 }
 

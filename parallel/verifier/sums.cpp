@@ -148,7 +148,8 @@ void Sums::reduce(const Place& at) {
   Sum& sum = sums_[{x.stage, x.version}];
   if (sum.own.empty() || sum.finished)
     refuse("sum", at, "this rank has no open sum of stage ", x.stage, " for version ", x.version,
-           sum.finished ? ": it is reduced already" : "");
+           sum.finished ? ": it is reduced already"
+                        : ": every holder of a stage needs a microbatch in each update");
   brought_[at.index] = sum;
   forget_own(sum);
   sum.finished = true;

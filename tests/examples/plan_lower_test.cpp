@@ -68,7 +68,9 @@ TEST_CASE("plan lower refuses what is no row of computations") {
   };
   const std::string header = "stages 2 per_step 1 steps 1\n";
   check_refused(header + "0F0v0 0a0>1 0B0v0\n1F0v0 1B0v0\n",
-                "0a0>1: lowering adds messages, and the rows have some already");
+                "0a0>1: rows have no messages or reductions; lowering adds them");
+  check_refused("stages 1 per_step 1 steps 2\n0F0v0 0B0v0\n0F1v1 0B1v1\n",
+                "every holder of a stage needs a microbatch in each update");
   check_refused(header + "0B0v0 0F0v0\n1F0v0 1B0v0\n",
                 "wait for each other: rank 0 is at 0B0v0, which needs the gradient that comes "
                 "from stage 1 for microbatch 0; rank 1 is at 1F0v0, which needs the output of 0F0");

@@ -276,13 +276,14 @@ TEST_CASE("a plan that does not fit the run is refused", "[failures]") {
              Contains("the plan has 2 stages, the model is cut into 3"));
   CHECK_THAT(refusal(small_training(2, false, 1), two_stages),
              Contains("gradients are clipped, but the plan is made without clipping; make it by "
-                      "plan show ... --clip"));
+                      "plan show or lower ... --clip (clip 1 in a header of rows), or"));
   VerifiedPlan clips = plan_of("data", {.stages = 2, .clip = true});
   CHECK_THAT(refusal(small_training(2), clips),
              Contains("gradients are not clipped, but the plan is made with clipping; make it by "
-                      "plan show ... without"));
+                      "plan show or lower ... without"));
   CHECK_THAT(refusal(small_training(2, true), two_stages),
-             Contains("0,1; make it by plan show ... --tied"));
+             Contains("0,1; make it by plan show or lower ... --tied (tied 0,1 in a header "
+                      "of rows), or"));
   VerifiedPlan tied = plan_of("data", {.stages = 2, .tied = true});
   CHECK_THAT(refusal(small_training(2), tied), Contains("which has none; make it by"));
 }

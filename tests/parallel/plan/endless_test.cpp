@@ -63,6 +63,8 @@ TEST_CASE("endless: text with wrong bars says what is wrong, and in which line",
   check(replaced(plan_text("2bw_endless"), "1B2v0 0g2>0 | ", "1B2v0 0g2>0 "),
         "plan, line 4: this row has 1 bars");
   check(golden("2bw").replace(0, 6, "period 1 stages"), "plan, line 2: this row has 0 bars");
+  check("stages 1 per_step 1 steps 1\n0F0v0 - 0B0v0 0Sv1\n",
+        "plan, line 2: \"-\" is the whole row of a rank without work; a row has no pauses");
   check(replaced(delayed, "period 1", "period"), "plan, line 1: the header ends after \"period\"");
   check(replaced(delayed, "0F1v0 ", "|0F1v0 "), "plan, line 2: \"|0F1v0\" is not an instruction");
 }

@@ -75,6 +75,8 @@ TEST_CASE("rule shape: headers", "[verify]") {
 TEST_CASE("rule input", "[verify]") {
   check_refused(replaced(pipeline, "0a0<0 1F0v0", "1F0v0 0a0<0"), "input", 1, "1F0v0",
                 "the output of stage 0 for microbatch 0 is not here and no recv for it is posted");
+  check_refused("stages 2 per_step 1 steps 1\n0F0v0 0B0v0 0Sv1\n1F0v0 1B0v0 1Sv1\n", "input", 0,
+                "0B0v0", "is posted; the plan has no messages: plan lower adds them");
   check_refused(replaced(pipeline, "0g0<1 0B0v0", "0B0v0 0g0<1"), "input", 0, "0B0v0",
                 "the gradient of stage 0's output for microbatch 0 is not here");
   check_refused(replaced(plan_text("zero_bubble"), "1I0v0 0g0>0", "1W0v0 1I0v0 0g0>0"), "input", 1,
@@ -173,7 +175,8 @@ TEST_CASE("rules sum and sum order", "[verify]") {
   check_refused(replaced(cyclic, "2R1 2p1>2", "2R2 2p2>2"), "sum", 1, "2R2",
                 "the name says up to 2, the sum holds [(2, 1)] and all up to 0");
   check_refused(replaced(data, "1B0v0 1Rv1@0", "1Rv1@0 1B0v0"), "sum", 0, "1Rv1@0",
-                "this rank has no open sum of stage 1 for version 1");
+                "this rank has no open sum of stage 1 for version 1: every holder of a stage "
+                "needs a microbatch in each update");
   const std::string wide = replaced(data, "per_step 2", "per_step 3");
   check_refused(replaced(wide, "0Rv1@0 1Sv1 0Sv1", "0Rv1@0 0F2v0 1F2v0 1B2v0 0B2v0 1Sv1 0Sv1"),
                 "sum", 0, "1B2v0", "adds to the sum of stage 1 after its reduction");
