@@ -16,6 +16,7 @@
 #include "examples/programs/plan_poster.h"
 #include "examples/programs/plan_request.h"
 #include "examples/programs/plan_search.h"
+#include "examples/programs/plan_torch.h"
 #include "examples/programs/plan_words.h"
 #include "examples/programs/program.h"
 #include "nn/checkpoint/file.h"
@@ -57,7 +58,9 @@ void show_json(const Plan& plan) {
 
 /// Prints the plan's text. The timetable follows as comments, so that the output is still a plan.
 void show_plan(const PlanRequest& request, const Plan& plan) {
-  PG_CHECK(!request.json || !request.table, "--json has no timetable; leave out --table");
+  PG_CHECK(request.json + request.table + (request.format == "torch") <= 1,
+           "--json, --table and --format torch are three forms of a plan; give one of them");
+  if (request.format == "torch") return print_text(torch_csv(verify(plan)));
   if (request.json) return show_json(plan);
   std::cout << print(plan);
   if (request.schedule.endless) std::cout << proof_line(plan);
@@ -67,7 +70,8 @@ void show_plan(const PlanRequest& request, const Plan& plan) {
 }
 
 /// Prints the whole plan of rows of computations.
-void lower_rows(const PlanRequest&, const Plan& rows) {
+void lower_rows(const PlanRequest& request, const CLI::App&) {
+  const Plan rows = read_rows(request.schedule.plan_file);
   std::cout << print(verify(plan_of_rows(rows)).plan());
 }
 
@@ -187,6 +191,8 @@ void show_flags(CLI::App& command, PlanRequest& request) {
   flags.yes("--table", request.table, "add a timetable, as on a terminal, where a forward takes 1");
   add_columns(flags, request);
   flags.yes("--json", request.json, "print the header, the rows and the facts as JSON");
+  flags.choice("--format", request.format, {"plan", "torch"},
+               "a plan's text, or its computations as a CSV that PyTorch loads");
 }
 
 void facts_flags(CLI::App& command, PlanRequest& request) {
@@ -235,7 +241,7 @@ void lower_flags(CLI::App& command, PlanRequest& request) {
   Flags(command)
       .words("FILE", request.schedule.plan_file, "",
              "file with a plan's header and one row of computations for each rank, which any "
-             "program can write; - is standard input")
+             "program can write, or PyTorch's CSV of a schedule (.csv); - is standard input")
       ->required();
 }
 
@@ -305,7 +311,7 @@ const std::vector<Command>& commands() {
        {{"Complete the rows of two stages",
          "printf 'stages 2 per_step 1 steps 1\\n0F0v0 0B0v0\\n1F0v0 1B0v0\\n' | plan lower -"}},
        lower_flags,
-       with_plan<lower_rows>},
+       lower_rows},
       rows_command(),
       order_command(),
       place_command(),

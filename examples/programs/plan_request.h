@@ -26,6 +26,7 @@ struct PlanRequest {
   std::string other;    ///< the second plan of a comparison
   std::string machine, transport = "threads";
   bool measure = false;
+  std::string format = "plan";  ///< of shown text: plan or torch
 
   /// throws: Error if the command has a flag beside files for what a plan's file says
   void check_no_schedule(const CLI::App& command, const std::string& files) const;
