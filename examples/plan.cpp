@@ -48,8 +48,7 @@ std::string proof_line(const Plan& plan) {
 void show_json(const Plan& plan) {
   nlohmann::json shown = to_json(plan);
   try {
-    const VerifiedPlan verified = verify(plan);
-    shown["facts"] = all_facts(verified, Costs());
+    shown["facts"] = all_facts(verify(plan), Costs());
   } catch (const PlanError& error) {
     shown["facts"] = to_json(error);
   }
@@ -69,10 +68,40 @@ void show_plan(const PlanRequest& request, const Plan& plan) {
   for (std::string line; std::getline(table, line);) std::cout << "# " << line << '\n';
 }
 
-/// Prints the whole plan of rows of computations.
-void lower_rows(const PlanRequest& request, const CLI::App&) {
-  const Plan rows = read_rows(request.schedule.plan_file);
-  std::cout << print(verify(plan_of_rows(rows)).plan());
+/// Repeats the rows of one update, for `steps` updates of replicas on ranks of their own.
+Plan repeated(const Plan& rows, int replicas, int steps) {
+  PG_CHECK(rows.steps == 1 && rows.first == 0 && !rows.overlaps_updates() && rows.home.empty(),
+           "--steps, --endless and --data-parallel repeat the rows of one update on the newest ",
+           "weights; say steps 1, without first, keep, drift and home, or write all updates' rows");
+  Plan plan = rows;
+  plan.steps = steps;
+  plan.per_step *= replicas;
+  plan.rows.assign(replicas * rows.ranks(), {});
+  for (int i = 0; i < steps * replicas; ++i)
+    for_each_cell(rows, [&](int rank, int, Instruction x) {
+      if (x.micro >= 0) x.micro += i * rows.per_step;
+      if (x.version >= 0) x.version += i / replicas;
+      plan.rows[i % replicas * rows.ranks() + rank].push_back(x);
+    });
+  return plan;
+}
+
+/// Prints the whole plan of rows of computations, which are repeated if that is asked for.
+void lower_rows(const PlanRequest& request, const CLI::App& command) {
+  const Layout& asked = request.schedule.layout;
+  Plan rows = read_rows(request.schedule.plan_file);
+  rows.clip |= asked.clip;
+  if (asked.tied && rows.tied.empty() && rows.stages > 1)
+    rows.tied = {0, rows.stages - 1}, rows.keep.push_back(rows.keep.front());
+  std::optional<Plan> plan = verify(plan_of_rows(rows)).plan();
+  const double cells = 8.0 * static_cast<double>(rows.passes()) * asked.width * asked.steps;
+  PG_CHECK(cells <= most_cells, "this plan would have about ", cells, " cells, and ", most_cells,
+           " are possible: use a smaller --steps or --data-parallel");
+  const auto plan_of = [&](int steps) { return plan_of_rows(repeated(rows, asked.width, steps)); };
+  if (asked.width > 1 || command.count("--steps") > 0) plan = plan_of(asked.steps);
+  if (request.schedule.endless) plan = make_endless(plan_of);
+  PG_CHECK(plan, "--endless: the rows of several updates are not regular; use --steps");
+  std::cout << print(verify(*plan).plan());
 }
 
 /// The time of a plan and, if its model is named, the memory that ranks need.
@@ -238,11 +267,16 @@ void draw_flags(CLI::App& command, PlanRequest& request) {
 }
 
 void lower_flags(CLI::App& command, PlanRequest& request) {
-  Flags(command)
+  Flags flags(command);
+  flags
       .words("FILE", request.schedule.plan_file, "",
              "file with a plan's header and one row of computations for each rank, which any "
              "program can write, or PyTorch's CSV of a schedule (.csv); - is standard input")
       ->required();
+  flags.group("What becomes of one update");
+  flags.whole("--steps", request.schedule.layout.steps, 1, "updates that repeat these rows");
+  request.schedule.add_flags(flags, true, {"endless", "data_parallel", "clip", "tied"});
+  command.get_option("--steps")->excludes("--endless");
 }
 
 void compare_flags(CLI::App& command, PlanRequest& request) {
@@ -309,7 +343,8 @@ const std::vector<Command>& commands() {
       {"lower",
        "Adds updates and messages to rows of computations, and prints the whole plan.",
        {{"Complete the rows of two stages",
-         "printf 'stages 2 per_step 1 steps 1\\n0F0v0 0B0v0\\n1F0v0 1B0v0\\n' | plan lower -"}},
+         "printf 'stages 2 per_step 1 steps 1\\n0F0v0 0B0v0\\n1F0v0 1B0v0\\n' | plan lower -"},
+        {"Repeat them on two replicas", "plan lower my.rows --data-parallel 2 --endless --clip"}},
        lower_flags,
        lower_rows},
       rows_command(),
@@ -343,11 +378,10 @@ const std::vector<Command>& commands() {
 /// Runs the command that was typed, and returns the program's exit status.
 int run_command(const PlanRequest& request, const CLI::App& typed) {
   try {
-    const auto name = [](const Command& command) { return command.name; };
     const Summing& sums = request.costs.costs.sums;
     PG_CHECK(sums.hosts.empty() || entry_of(sums.how).by_hosts, "--hosts: only ",
              "--reduction hierarchical asks for hosts; add it, or leave out --hosts");
-    std::ranges::find(commands(), typed.get_name(), name)->run(request, typed);
+    std::ranges::find(commands(), typed.get_name(), &Command::name)->run(request, typed);
     // Standard output may be a plan or JSON.
     if (const std::string note = request.schedule.note(request.schedule.layout.clip); !note.empty())
       tell("note: " + note);

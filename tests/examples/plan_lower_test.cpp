@@ -39,6 +39,35 @@ TEST_CASE("plan lower gives every schedule's rows the messages that the schedule
     }
 }
 
+TEST_CASE("plan lower makes of an update's rows what the schedule makes of several updates") {
+  Folder folder;
+  const parallel::Layout one{.stages = 4, .microbatches = 4};
+  parallel::Layout all{.stages = 4, .width = 2, .microbatches = 4, .steps = 3, .clip = true};
+  all.tied = true;
+  for (const char* name : {"1f1b", "gpipe", "zb-h1", "zb-v", "interleaved", "dualpipe"}) {
+    CAPTURE(name);
+    const std::string rows =
+        folder.write("rows.txt", computations(parallel::make_plan(name, one), false));
+    const Words lower{"plan", "lower", rows, "--data-parallel", "2", "--clip", "--tied"};
+    CHECK(parallel::parse(output_of(lower + Words{"--steps", "3"})) == make_plan(name, all));
+    CHECK(parallel::parse(output_of(lower + Words{"--endless"})) == make_endless(name, all));
+  }
+}
+
+TEST_CASE("plan lower refuses to repeat rows that are no single update on the newest weights") {
+  Folder folder;
+  const std::string why = "repeat the rows of one update on the newest weights; say steps 1, ";
+  const auto file = [&](const char* schedule, int steps) {
+    const parallel::Layout layout{.stages = 2, .microbatches = 2, .steps = steps};
+    return folder.write("rows.txt", computations(parallel::make_plan(schedule, layout), false));
+  };
+  check_refused({"plan", "lower", file("2bw", 1), "--steps", "2"}, why);
+  check_refused({"plan", "lower", file("gpipe", 2), "--endless"}, why);
+  const std::string rows = file("gpipe", 1);
+  check_refused({"plan", "lower", rows, "--steps", "2", "--endless"}, "--endless");
+  check_refused({"plan", "lower", rows, "--steps", "100000"}, "use a smaller --steps or");
+}
+
 TEST_CASE("rows that a Python program writes are lowered, verified and trained") {
   Folder folder;
   const std::string rows = folder / "rows.txt", plan = folder / "own.plan";
@@ -69,6 +98,8 @@ TEST_CASE("plan lower refuses what is no row of computations") {
   const std::string header = "stages 2 per_step 1 steps 1\n";
   check_refused(header + "0F0v0 0a0>1 0B0v0\n1F0v0 1B0v0\n",
                 "0a0>1: rows have no messages or reductions; lowering adds them");
+  check_refused("stages 1 per_step 1 steps 1 period 1\n| 0F0v0 0B0v0 |\n",
+                "rows have no bars; plan lower --endless repeats one update");
   check_refused("stages 1 per_step 1 steps 2\n0F0v0 0B0v0\n0F1v1 0B1v1\n",
                 "every holder of a stage needs a microbatch in each update");
   check_refused(header + "0B0v0 0F0v0\n1F0v0 1B0v0\n",
