@@ -257,6 +257,8 @@ void draw_flags(CLI::App& command, PlanRequest& request) {
                "activations and gradient sums");
   flags.yes("--critical-path", request.critical_path,
             "in a figure or page, mark the chain of instructions that sets the plan's length");
+  flags.yes("--game", request.game,
+            "let a page begin with \"Break this pipeline\": plans to make faster by hand");
   flags.number("--seconds", request.figure.seconds, 0, 1e9,
                "length of a figure's time axis; equal with --width, it makes figures comparable "
                "(default: the plan's)");

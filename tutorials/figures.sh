@@ -72,6 +72,12 @@ results=tests/benchmarks/results
     "$(sed -n '1s/^On \(.*\), commit .*, date \(.*\)$/| \1 | \2 |/p' $gpu/training.md)"
 } >"$new/highlights.md"
 
+# The page begins with the game; the version stays that of the release, or each commit would change it.
+plan draw --schedule 1f1b --stages 4 --microbatches 6 --game --out "$new/page.html" >/dev/null
+version=$(sed -n 's/^project(plangrad VERSION \([0-9.]*\) .*/\1/p' CMakeLists.txt)
+sed 's/"version":"[^"]*"/"version":"'"$version"'"/' "$new/page.html" >"$new/player.html"
+rm "$new/page.html"
+
 # ---- 04: messages
 draw messages --schedule 1f1b --stages 2 --microbatches 3 --forward 1 --backward 2 \
   --activation-bytes 500000 --bandwidth 1e6 --latency 0.1
@@ -649,6 +655,7 @@ quote language show --schedule 1f1b --stages 2 --data-parallel 2 --microbatches 
 wrong=0
 for file in "$new"/*; do
   drawn=tutorials/figures/$(basename "$file")
+  [[ $file != */player.html ]] || drawn=tutorials/player.html
   if cmp -s "$file" "$drawn"; then
     :
   elif $check; then

@@ -57,7 +57,7 @@ Plan drawn(const Plan& plan) { return plan.is_endless() ? unrolled(plan, 2) : pl
 std::string page(const PlanRequest& request, const Plan& plan) {
   const std::string asked =
       player_request(request.schedule, plan, with_backward(request.costs.costs)).dump();
-  return player_page({{asked, request.critical_path}}, request.command);
+  return player_page({{asked, request.critical_path}}, request.command, request.game);
 }
 
 /// Verifies the plan. A figure shows where a wrong one stops.
@@ -93,6 +93,8 @@ void draw_plan(const PlanRequest& asked_for, const Plan& plan) {
   PlanRequest request = asked_for;
   PG_CHECK(!request.json || !request.out.empty(),
            "--json prints the facts; the drawing needs a file: give --out FILE");
+  PG_CHECK(!request.game || request.out.ends_with(".html"),
+           "--game is a page's: give --out FILE.html");
   const FigureOptions usual, &asked = request.figure;
   const char* flag = asked.alive                      ? "--alive"
                      : asked.seconds != usual.seconds ? "--seconds"

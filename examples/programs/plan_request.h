@@ -19,7 +19,7 @@ struct PlanRequest {
   CostFlags costs;
   ModelFlags model;
   int columns = 40;
-  bool table = false, json = false, time_steps = false, critical_path = false;
+  bool table = false, json = false, time_steps = false, critical_path = false, game = false;
   parallel::FigureOptions figure;
   std::string out, lanes;
   std::string command;  ///< as it was typed, without --out

@@ -71,7 +71,8 @@ std::vector<ShownModel> shown_models() {
   return all;
 }
 
-std::string player_page(const std::vector<PlayerPlan>& plans, const std::string& command) {
+std::string player_page(const std::vector<PlayerPlan>& plans, const std::string& command,
+                        bool game) {
   PG_CHECK(!plans.empty(), "player: a page needs a plan to show");
   const nlohmann::json models = shown_models();
   std::string data;
@@ -87,6 +88,7 @@ std::string player_page(const std::vector<PlayerPlan>& plans, const std::string&
                       {"machines", list_of_machines()},
                       {"models", models},
                       {"sequences", shown_sequences}};
+  if (game) rest["game"] = true;
   if (!command.empty()) rest["made"] = {{"command", command}, {"version", autograd::version()}};
   data = "{\"plans\":[" + data + "]," + rest.dump().substr(1);
   std::string page = page_head("plangrad: plan player", palette_css() + player_style,

@@ -127,7 +127,7 @@ class Controls {
       ...controls(front.flatMap(key => shown.filter(field => field.key === key)))
     ]);
     const say = value => value === 0 ? '0' : timeUnit(costs, value).say(value);
-    const most = Math.max(one(costs.forward, 1), one(costs.backward, 1)) || 1;
+    const most = Math.max(one(costs.forward, 1), one(costs.backward, 2)) || 1;
     const scale = most < 0.02 ? 2.5 * 10 ** Math.floor(Math.log10(most)) : 1;  // of measured ones
     const cost = (name, max, step, value, set) =>
         this.slider(name, 0, max * scale, step * scale, value, set, say);
@@ -136,7 +136,7 @@ class Controls {
     refresh(this.costs, [
       cost('forward takes', 4, 0.25, one(costs.forward, 1), value => costs.forward = [value]),
       cost(
-          'backward takes', 4, 0.25, one(costs.backward, 1),
+          'backward takes', 4, 0.25, one(costs.backward, 2),
           value => {
             costs.backward = [value];
             delete costs.input_part;
