@@ -99,11 +99,8 @@ class Evaluation {
   Found simulated(const Candidate& candidate, double most = endless, bool with_parts = false) {
     return finish(start(candidate), most, with_parts);
   }
-  /// Simulates all microbatches of all replicas, where simulated() extends shorter plans of one.
-  Found simulated_in_full(const Candidate& candidate) { return finish(start(candidate, true)); }
-
   /// Starts the simulations of a candidate, which threads run until finish() has their results.
-  ///   whole: as simulated_in_full()
+  ///   whole: all microbatches of all replicas, where else shorter plans of one are extended
   UnderWay start(const Candidate& candidate, bool whole = false);
   Found finish(UnderWay under_way, double most = endless, bool with_parts = false);
 

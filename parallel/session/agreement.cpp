@@ -42,20 +42,18 @@ void check_agreement(Transport& transport, const json& run, const nn::OpenedChec
                difference[0].at("path").get<std::string>(),
                " than rank 0: ", difference[0].value("value", json()).dump(),
                "; start all ranks with the same flags and data");
-      PG_CHECK(
-          first["build"] == other["build"], who,
-          " is another build than rank 0: ", other["build"].get<std::string>(), ", not ",
-          first["build"].get<std::string>(),
-          "; copy one build to all hosts, built with -DPLANGRAD_NATIVE=OFF if their processors ",
-          "differ");
+      PG_CHECK(first["build"] == other["build"], who,
+               " is another build than rank 0: ", other["build"].get<std::string>(), ", not ",
+               first["build"].get<std::string>(),
+               "; copy one build to all hosts, built with -DPLANGRAD_NATIVE=OFF if their ",
+               "processors differ");
       const auto opened = [](const json& rank) {
         const json& checkpoint = rank["checkpoint"];
         return checkpoint.is_null() ? "none" : text("that of update ", checkpoint["step"].dump());
       };
       PG_CHECK(first["checkpoint"] == other["checkpoint"], who, " resumes another checkpoint, ",
-               opened(other), ", than rank 0, ", opened(first),
-               "; give all ranks the same --resume ",
-               "DIR, which all hosts share, and start them when no run saves there");
+               opened(other), ", than rank 0, ", opened(first), "; give all ranks the same ",
+               "--resume DIR, which all hosts share, and start them when no run saves there");
     } catch (const Error& difference) {
       throw SharedError(difference.what());
     }

@@ -174,7 +174,8 @@ TEST_CASE("search: many microbatches take what two shorter plans say", "[search]
   for (const Candidate& each : fewer(all)) {
     const auto& [depth, width] = std::pair(each.depth(), each.layout.width);
     if (depth > 3 || each.layout.zero > 1) continue;
-    const Found quick = evaluation.simulated(each), full = evaluation.simulated_in_full(each);
+    const Found quick = evaluation.simulated(each),
+                full = evaluation.finish(evaluation.start(each, true));
     CAPTURE(each.schedule, depth, width, each.layout.zero, each.layout.microbatches,
             each.layout.recompute, each.packing == Packing::stages);
     CHECK_THAT(quick.seconds, WithinRel(full.seconds, width > 1 ? 0.1 : 0.01));
@@ -195,7 +196,8 @@ TEST_CASE("search: more work hides more of a sum, and keeps more", "[search]") {
     layout.stages = depth * chunks, layout.width = width, layout.microbatches = 256;
     layout.recompute = recompute;
     const Candidate plan{"looped-bfs", layout, examples, Packing::pipelines};
-    const Found quick = evaluation.simulated(plan), full = evaluation.simulated_in_full(plan);
+    const Found quick = evaluation.simulated(plan),
+                full = evaluation.finish(evaluation.start(plan, true));
     CHECK_THAT(quick.seconds, WithinRel(full.seconds, 0.05));
     CHECK_THAT(quick.bytes, WithinRel(full.bytes, 0.03));
   }
@@ -240,7 +242,8 @@ TEST_CASE("search: one replica takes as long as all of them", "[search]") {
     space.schedules = {"1f1b", "2bw", "gpipe", "dualpipe", "interleaved", "data"};
     for (const Candidate& each : candidates_of(evaluation, model, devices, batch, space)) {
       if (each.layout.width < 2 || each.examples != 2 || each.by_seconds) continue;
-      const Found found = evaluation.simulated(each), full = evaluation.simulated_in_full(each);
+      const Found found = evaluation.simulated(each),
+                  full = evaluation.finish(evaluation.start(each, true));
       CAPTURE(machine.name, each.schedule, each.depth(), each.layout.width, each.layout.zero,
               each.layout.recompute, each.packing == Packing::stages, name_of(found.reduction),
               each.layout.chunks, print(each.layout.codec), print(each.layout.channel),
@@ -258,7 +261,8 @@ TEST_CASE("search: the fastest plans are as fast when all replicas run", "[searc
   const PlannedModel model = planned_model("gpt2-124m");
   Evaluation evaluation(model, known_machine("summit"), {.dtype = DType::bf16});
   for (const Found& each : search(evaluation, candidates_of(evaluation, model, 12, 36), 0, 3).best)
-    CHECK_THAT(each.seconds, WithinRel(evaluation.simulated_in_full(each.candidate).seconds, 0.1));
+    CHECK_THAT(each.seconds,
+               WithinRel(evaluation.finish(evaluation.start(each.candidate, true)).seconds, 0.1));
 }
 
 TEST_CASE("search: the bars of PipeDream-2BW's figure 12, of which two are fitted", "[search]") {
