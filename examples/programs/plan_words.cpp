@@ -77,7 +77,7 @@ std::string schedule_words() {
     const std::string what = idea ? text(idea->sentence, " (", idea->paper, ')') : "";
     words += fmt::format(
         "{:<16}{}\n", name,
-        CLI::detail::find_and_replace(wrapped(what, 16), "\n", "\n" + std::string(16, ' ')));
+        CLI::detail::find_and_replace(in_lines(what, 16), "\n", "\n" + std::string(16, ' ')));
   }
   return words;
 }

@@ -106,12 +106,12 @@ class Help : public CLI::Formatter {
     return CLI::detail::find_and_replace(all, "\n\n\n", "\n\n");
   }
   std::string make_description(const CLI::App* app) const override {
-    return wrapped(app->get_description()) + '\n';
+    return in_lines(app->get_description()) + '\n';
   }
   std::string make_subcommand(const CLI::App* command) const override {
     std::ostringstream out;
     CLI::detail::format_help(out, command->get_name(),
-                             wrapped(command->get_description(), column_width_), column_width_);
+                             in_lines(command->get_description(), column_width_), column_width_);
     return out.str();
   }
   std::string make_option_opts(const CLI::Option* option) const override {
@@ -126,7 +126,7 @@ class Help : public CLI::Formatter {
     else if (!usual.empty() && option->get_expected_max() > 0 &&
              what.find("(default: ") == what.npos)
       what += " (default: " + usual + ")";
-    return wrapped(what, column_width_);
+    return in_lines(what, column_width_);
   }
 };
 
@@ -187,7 +187,7 @@ int run_or_help(CLI::App& app, const std::function<int()>& body) {
 
 }  // namespace
 
-std::string wrapped(const std::string& text, std::size_t indent) {
+std::string in_lines(const std::string& text, std::size_t indent) {
   std::string all;
   std::size_t length = 0;
   std::istringstream in(text);

@@ -164,7 +164,7 @@ struct Example {
 void add_examples(CLI::App& app, const std::vector<Example>& examples);
 
 /// Breaks text into lines of at most 100 columns, the first of which begins in column `indent`.
-std::string wrapped(const std::string& text, std::size_t indent = 0);
+std::string in_lines(const std::string& text, std::size_t indent = 0);
 
 /// Shows control characters as \x1b, those that change the direction of text as \u202e, and bytes
 /// that are not UTF-8 as U+FFFD. Line breaks and tabs stay.
