@@ -1,8 +1,8 @@
-"""Writes orders of PyTorch's pipeline schedules as rows of plans, for tests/references/torch_orders.txt.
+"""Writes orders of PyTorch's schedules as rows of plans: tests/references/torch_orders.txt.
 
     python tests/references/torch_orders.py PYTORCH >tests/references/torch_orders.txt
 
-PYTORCH: a clone of PyTorch, whose package torch is installed. Two orders are CSV files of its tests,
+PYTORCH: a clone of PyTorch, whose package torch is installed. Two orders are CSV files of tests,
 two are what its classes list for 4 ranks. The orders are those of its commit 00722e648b74.
 """
 
