@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <map>
 
 #include "tests/temporary_folder.h"
 
@@ -53,7 +54,11 @@ const fs::path& folder() {
 }
 
 fs::path write(const std::string& name, std::string_view bytes) {
+  static std::map<std::string, std::string> written;
   const fs::path path = folder() / name;
+  const auto [last, is_first] = written.try_emplace(name);
+  if (!is_first && last->second == bytes) return path;
+  last->second = bytes;
   if (bytes.empty()) {
     ::unlink(path.c_str());
     return path;

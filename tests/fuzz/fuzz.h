@@ -31,8 +31,8 @@ std::vector<std::string> parts_of(const std::string& input, std::size_t count);
 
 /// This process's folder for files, removed at its end.
 const std::filesystem::path& folder();
-/// Writes a file there, unless it would be empty, and returns its path. An older one goes. This is
-/// done for each input, so it takes few calls of the system.
+/// Writes a file there, unless it would be empty, and returns its path. An older one goes. Most
+/// inputs change one file of several, so one that has these bytes already is not written again.
 std::filesystem::path write(const std::string& name, std::string_view bytes);
 /// The bytes of a file; none if there is no such file.
 std::string read(const std::filesystem::path& path);

@@ -22,7 +22,7 @@ void read_input(const std::string& input) {
   write("run/checkpoint/manifest.json", files[0]);
   write("run/checkpoint/model-3.safetensors", files[1]);
   try {
-    parsed({"--resume", (folder() / "run").string()});
+    parsed({"--resume", (folder() / "run").string(), "--out", "new"});  // which needs no lock
   } catch (const autograd::Error&) {
   }
   load_gpt(folder() / "run", cpu_device());

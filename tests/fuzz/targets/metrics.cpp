@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "examples/pages/compare_runs.h"
-#include "examples/pages/report_page.h"
+#include "examples/pages/page_text.h"
 #include "nn/checkpoint/checkpoint.h"
 #include "parallel/observers/run_log.h"
 #include "tests/fuzz/fuzz.h"
@@ -41,8 +41,8 @@ void read_input(const std::string& input) {
   write("run/metrics.jsonl", files[0]);
   write("run/summary.json", files[1]);
   // A run that resumes copies the lines. It has another folder, or the first would change.
-  SessionScope scope;
-  scope.resume_from(folder() / "run");
+  static SessionScope scope;
+  if (!scope.resumed) scope.resume_from(folder() / "run");
   scope.out = folder() / "resumed";
   std::filesystem::remove_all(scope.out);  // some file systems are slow to cut files short
   std::filesystem::create_directories(scope.out);
@@ -52,7 +52,7 @@ void read_input(const std::string& input) {
   must(std::filesystem::exists(scope.out / "metrics.jsonl"), "a run wrote no metrics");
   write("other/metrics.jsonl", R"({"step":1,"loss":2})");
   write("other/summary.json", R"({"seconds":1,"config":{}})");
-  comparison_page("", compare_runs({folder() / "run", folder() / "other"}).dump());
+  json_in_page(compare_runs({folder() / "run", folder() / "other"}).dump());
 }
 
 }  // namespace plangrad::fuzz

@@ -49,7 +49,8 @@ struct Environment {
 void read_input(const std::string& input) {
   const std::vector<std::string> parts = parts_of(input, 2);
   const Environment environment(lines_of(parts[0]));
-  std::vector<std::string> words{"--resume", (folder() / "run").string()};
+  // A run that continues in its own folder is locked, on disk: slow, and the same for all inputs.
+  std::vector<std::string> words{"--resume", (folder() / "run").string(), "--out", "new"};
   for (const std::string& word : lines_of(parts[1])) words.push_back(word);
   const examples::GptRun* run = parsed(words);
   if (!run) return;
