@@ -49,12 +49,13 @@ std::vector<std::int32_t> Vocabulary::encode(std::string_view text) const {
 
 CharVocabulary::CharVocabulary(std::string_view corpus, std::string_view more) {
   PG_CHECK(!corpus.empty(), "a vocabulary of characters needs text to take them from");
-  std::vector<bool> occurs(0x110000);
   for (std::string_view text : {corpus, more})
-    for_each_code_point(text, [&](char32_t c, std::size_t) { occurs[c] = true; });
-  for (char32_t c = 0; c < occurs.size(); ++c) {
-    if (!occurs[c]) continue;
-    ids_.resize(c + 1, -1);
+    for_each_code_point(text, [&](char32_t c, std::size_t) {
+      if (c >= ids_.size()) ids_.resize(c + 1, -1);
+      ids_[c] = 0;
+    });
+  for (char32_t c = 0; c < ids_.size(); ++c) {
+    if (ids_[c] < 0) continue;
     ids_[c] = static_cast<std::int32_t>(characters_.size());
     characters_.push_back(to_utf8(c));
   }
@@ -77,9 +78,7 @@ void CharVocabulary::encode_parts(std::string_view text, const TakeTokens& take)
 }
 
 nlohmann::json CharVocabulary::to_json() const {
-  std::string all;
-  for (const std::string& character : characters_) all += character;
-  return {{"kind", name()}, {"characters", all}};
+  return {{"kind", name()}, {"characters", fmt::format("{}", fmt::join(characters_, ""))}};
 }
 
 void ByteVocabulary::encode_parts(std::string_view text, const TakeTokens& take) const {
