@@ -97,7 +97,7 @@ constexpr int shades = 4;
 /// The name of an instruction's colour: "backward-2", "update", "gradient sums".
 std::string color_name(const Instruction& instruction);
 
-/// White or nearly black: the one that can be read on `fill` ("#17559b"), at 4.5 to 1 or better on
+/// White or nearly black: the one that can be read on `fill` ("#2b69b0"), at 4.5 to 1 or better on
 /// every colour that a cell or chip has.
 const char* ink_on(std::string_view fill);
 

@@ -1,5 +1,5 @@
 // The table of colours. Colours that stand side by side differ by 15 or more in CIELAB, also for
-// eyes without green cones (deuteranopia); a test computes it. Chapter 06.
+// eyes without green cones (deuteranopia), and directions in grey; tests compute it. Chapter 06.
 #include "parallel/drawing/figure.h"
 
 #include <array>
@@ -10,10 +10,10 @@ namespace {
 
 constexpr Color colors[] = {
     // Cells: lighter is newer.
-    {"forward-0", "#17559b", "#17559b"},
-    {"forward-1", "#4682cc", "#4682cc"},
-    {"forward-2", "#75aef5", "#75aef5"},
-    {"forward-3", "#b8d7fe", "#b8d7fe"},
+    {"forward-0", "#2b69b0", "#2b69b0"},
+    {"forward-1", "#5d98e0", "#5d98e0"},
+    {"forward-2", "#98c4fa", "#98c4fa"},
+    {"forward-3", "#cee4fe", "#cee4fe"},
     {"backward-0", "#8d3d02", "#8d3d02"},
     {"backward-1", "#ce5f13", "#ce5f13"},
     {"backward-2", "#f68a4f", "#f68a4f"},

@@ -63,7 +63,7 @@ double distance(const std::string& a, const std::string& b) {
 TEST_CASE("palette: each name is there once, and an unknown one is an error") {
   std::set<std::string> names;
   for (const Color& each : palette()) CHECK(names.insert(each.name).second);
-  CHECK(color("forward-0").light == std::string("#17559b"));
+  CHECK(color("forward-0").light == std::string("#2b69b0"));
   CHECK_THROWS_WITH(color("mauve"), Contains("no colour \"mauve\""));
 }
 
@@ -101,6 +101,17 @@ TEST_CASE("palette: neighbours differ for eyes without green cones") {
         CHECK(distance(color(a).light, color(b).light) >= 15);
         CHECK(distance(color(a).dark, color(b).dark) >= 15);
       }
+}
+
+TEST_CASE("palette: in grey, a forward is lighter than its backward") {
+  for (int shade = 0; shade < shades; ++shade)
+    for (const auto theme : {&Color::light, &Color::dark}) {
+      const std::string forward = color(text("forward-", shade)).*theme;
+      const std::string backward = color(text("backward-", shade)).*theme;
+      INFO(forward << " beside " << backward);
+      CHECK(luminance_of(forward) > luminance_of(backward));
+      CHECK(contrast_of(forward, backward) >= 1.3);
+    }
 }
 
 TEST_CASE("palette: a computation is coloured by direction and version, a message by its kind") {
