@@ -157,23 +157,18 @@ json machine_json(const std::vector<RankCores>& ranks) {
 }
 
 /// A run on pretended devices, whose speed is chosen, has another first line: what was pretended.
-std::string about_times(const std::optional<SharedCores>& shared, const Timeline& measured,
-                        const std::optional<Timeline>& own_cores) {
+std::string about_times(const std::optional<SharedCores>& shared, int updates,
+                        const Timeline& measured, const std::optional<Timeline>& own_cores) {
   if (!shared) return "";
-  auto bubble = [](const Timeline& timeline) {
-    return fmt::format("{:.1f}%", 100 * timeline.bubble());
+  auto times = [&](const Timeline& timeline) {
+    return fmt::format("{} (bubble {:.1f}%)", seconds_text(timeline.makespan() / updates),
+                       100 * timeline.bubble());
   };
   std::string line = fmt::format(
-      "{} ranks on {} core{}: they can be busy for at most {:.3g}% of the time. The measured time, "
-      "{}, and its bubble of {} are those of a shared machine.",
+      "{} ranks on {} core{} can be busy for at most {:.3g}% of the time: an update took {}",
       shared->ranks, shared->cores, shared->cores == 1 ? "" : "s",
-      100 * (1.0 * shared->cores / shared->ranks), seconds_text(measured.makespan()),
-      bubble(measured));
-  if (own_cores)
-    line += fmt::format(
-        " As if each rank had a core of its own, from the CPU time of each computation: {}, with a "
-        "bubble of {}.",
-        seconds_text(own_cores->makespan()), bubble(*own_cores));
+      100 * (1.0 * shared->cores / shared->ranks), times(measured));
+  if (own_cores) line += "; with a core for each rank, " + times(*own_cores);
   return line;
 }
 
@@ -251,7 +246,7 @@ RecordedFacts facts_of(const RecordedUpdates& recorded, const RecordingContext& 
   facts.summary["costs"] = costs_json(costs);
   if (facts.versions.back().key != "own_cores") return facts;
   facts.about_times =
-      about_times(context.shared, recorded.timeline, facts.versions.back().timeline);
+      about_times(context.shared, recorded.plan.steps, recorded.timeline, facts.simulated());
   facts.without_core = times_without_core(recorded.timeline);
   double seconds = 0;
   for (const TimeParts& rank : facts.without_core) seconds += rank.compute + rank.update;

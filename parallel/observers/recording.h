@@ -52,9 +52,10 @@ nlohmann::json machine_json(const std::vector<RankCores>& ranks);
 /// The first line of a report: what measured times are times of. Empty if each rank computes on a
 /// device of its own, so that there is nothing to say.
 ///   shared:    none: each rank has a core of its own
+///   updates:   that the timelines have
 ///   own_cores: the same plan as if it had, see on_own_cores()
-std::string about_times(const std::optional<SharedCores>& shared, const Timeline& measured,
-                        const std::optional<Timeline>& own_cores);
+std::string about_times(const std::optional<SharedCores>& shared, int updates,
+                        const Timeline& measured, const std::optional<Timeline>& own_cores);
 
 // ---- recorded updates ----
 
@@ -82,8 +83,8 @@ struct RecordedFacts {
                                         ///< threads had no core; empty if ranks share none
   std::string about_times;              ///< says whose times these are, if ranks share cores
   nlohmann::json summary;               ///< "bubble", "breakdown", ...: keys of summary.json
-
-  const Timeline& planned() const { return versions[1].timeline; }
+  /// What reports and traces call simulated: "own_cores" if it is there.
+  const Timeline& simulated() const { return versions.back().timeline; }
 };
 
 /// Takes time in proportion to the number of records.

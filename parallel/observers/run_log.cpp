@@ -21,11 +21,11 @@ static std::string clock_time(double seconds) {
   return fmt::format("{}:{:02}:{:02}", hours, minutes, whole % 60);
 }
 
-/// Cuts a line where the terminal ends: a line that wraps can't be rewritten.
+/// Leaves out the last parts of a line where the terminal ends: one that wraps can't be rewritten.
 static std::string fitted(std::string line) {
   winsize window = {};
-  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 1)
-    line.resize(std::min<std::size_t>(line.size(), window.ws_col - 1));
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) != 0 || window.ws_col <= 1) return line;
+  while (line.size() >= window.ws_col) line.resize(std::min(line.rfind("  "), line.size() - 1));
   return line;
 }
 
@@ -89,7 +89,9 @@ bool RunLog::due(int step) const {
 }
 
 std::string RunLog::progress(int step) {
-  std::string line = fmt::format("step {:>6}/{}  loss {:.4f}", step, scope_.steps, last_loss_);
+  const double left = seconds_ / (step - first_) * (scope_.steps - step);
+  std::string line = fmt::format("step {:>6}/{}  {} left  loss {:.4f}", step, scope_.steps,
+                                 clock_time(left), last_loss_);
   if (validation_.contains("validation_loss"))
     line += fmt::format("  validation {:.4f}", validation_["validation_loss"].get<double>());
   if (validation_.contains("validation_accuracy"))
@@ -97,8 +99,7 @@ std::string RunLog::progress(int step) {
   line += fmt::format("  {:.0f} {}/s", units_per_second(), settings_.unit);
   if (ranks_ > 1) line += fmt::format("  bubble {:.0f}%", 100 * std::max(0.0, bubble_));
   if (fullest_ > 0) line += "  fullest rank " + bytes_text(static_cast<double>(fullest_));
-  const double average = seconds_ / (step - first_);
-  return line + fmt::format("  {} left", clock_time(average * (scope_.steps - step)));
+  return line;
 }
 
 void RunLog::show(int step) {

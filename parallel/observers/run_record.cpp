@@ -180,7 +180,7 @@ void RunRecord::write_end(Lead& lead) {
   lead.say(text("figures of the run: ", (out / "summary.json").string()));
   const auto& [updates, facts] = recordings_.back();
   nn::write_file(out / "trace.json",
-                 draw_trace({{"measured", updates.timeline}, {"simulated", facts->planned()}},
+                 draw_trace({{"measured", updates.timeline}, {"simulated", facts->simulated()}},
                             updates.memory));
   nn::write_file(out / "recorded.plan", print(updates.plan));
   const json& saving = found["saving"];

@@ -241,7 +241,7 @@ TEST_CASE("output into a file is plain lines, and --quiet prints nothing") {
   const std::string data = folder.write("letters.txt", letters);
   Finished plain = succeeded(run(tiny_run(data, folder / "plain")));
   CHECK(plain.errors.empty());
-  CHECK_THAT(plain.output, Contains("\nstep      6/6  loss "));
+  CHECK_THAT(plain.output, Contains("\nstep      6/6  0:00 left  loss "));
   CHECK(plain.output.find_first_of("\r\033") == std::string::npos);
   CHECK(plain.output.back() == '\n');
 
@@ -255,11 +255,20 @@ TEST_CASE("a terminal gets one progress line, and an error begins a line of its 
   const std::string data = folder.write("letters.txt", letters);
   Finished good = succeeded(run_on_terminal(tiny_run(data, folder / "good")));
   CHECK_THAT(good.output, Contains("\r\033[Kstep      1/6"));
-  CHECK_THAT(good.output, Contains("left\r\nvalidation loss"));  // a terminal adds the \r to a \n
+  CHECK_THAT(good.output, Contains("\r\nvalidation loss"));  // a terminal adds the \r to a \n
 
   Finished bad = run_on_terminal(
       tiny_run(data, folder / "bad", {"--learning-rate", "1e25", "--clip", "0", "--warmup", "0"}));
   CHECK(bad.status == 3);
-  CHECK_THAT(bad.output,
-             Contains("left\r\nupdate 1 is saved aside") && Contains("\r\nerror: step "));
+  CHECK_THAT(bad.output, Contains("\r\nupdate 1 is saved aside") && Contains("\r\nerror: step "));
+
+  Words narrow = tiny_run(data, folder / "narrow");
+  narrow[0] = program(narrow[0]);
+  const std::string shown =
+      run_on_terminal(Words{"/bin/sh", "-c", "stty cols 44 <&1 && exec \"$@\"", "sh"} + narrow)
+          .output;
+  const std::string last = shown.substr(shown.rfind("\033[K") + 3);
+  CHECK_THAT(last, Contains("step      6/6  0:00 left  loss "));
+  CHECK(last.find('\r') < 44);
+  CHECK(last.find("tokens") > last.find('\r'));
 }

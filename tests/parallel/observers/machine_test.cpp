@@ -49,17 +49,13 @@ TEST_CASE("this thread may use some cores, each named once", "[machine]") {
 
 TEST_CASE("the first line says what the measured times are times of", "[machine]") {
   const Timeline measured = lasting(2, 1.5), own = lasting(1, 0.9);
-  CHECK(about_times({}, measured, own).empty());
-  const std::string alone = about_times(SharedCores{3, 1}, measured, {});
-  CHECK(
-      alone ==
-      "3 ranks on 1 core: they can be busy for at most 33.3% of the time. The measured time, 2 s, "
-      "and its bubble of 25.0% are those of a shared machine.");
-  CHECK(about_times(SharedCores{4, 2}, measured, own) ==
-        "4 ranks on 2 cores: they can be busy for at most 50%" +
-            alone.substr(alone.find(" of the")) +
-            " As if each rank had a core of its own, from the CPU time of each computation: 1 s, "
-            "with a bubble of 10.0%.");
+  CHECK(about_times({}, 1, measured, own).empty());
+  CHECK(about_times(SharedCores{3, 1}, 1, measured, {}) ==
+        "3 ranks on 1 core can be busy for at most 33.3% of the time: an update took 2 s "
+        "(bubble 25.0%)");
+  CHECK(about_times(SharedCores{4, 2}, 4, measured, own) ==
+        "4 ranks on 2 cores can be busy for at most 50% of the time: an update took 500 ms "
+        "(bubble 25.0%); with a core for each rank, 250 ms (bubble 10.0%)");
 }
 
 TEST_CASE("the machine has cores over all hosts, and the command is one that a shell takes",
