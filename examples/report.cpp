@@ -3,9 +3,11 @@
 // (parallel/observers/run_record.h). Chapter 06.
 #include <nlohmann/json.hpp>
 
+#include "autograd/version.h"
 #include "examples/pages/compare_runs.h"
 #include "examples/pages/report_page.h"
 #include "examples/programs/program.h"
+#include "parallel/observers/recording.h"
 
 /// Shortens the values of others' files as terminals do, which a page would show whole.
 static bool shorten(int, nlohmann::json::parse_event_t, nlohmann::json& value) {
@@ -28,12 +30,15 @@ int main(int argc, char** argv) {
   flags.words("--out", out, "FILE", "the page to write (.html)")->capture_default_str();
   return examples::run_program(app, [&] {
     app.parse(argc, argv);
-    const std::string data = examples::usage([&] {
+    nlohmann::json data = examples::usage([&] {
       PG_CHECK(out.extension() == ".html", "--out ", out.string(),
                ": the comparison is a page; give a name that ends in .html");
-      return nlohmann::json::parse(examples::compare_runs(runs).dump(), shorten).dump();
+      return examples::compare_runs(runs);
     });
-    examples::write_result(out, examples::comparison_page("Comparison of runs", data));
+    data["command"] = parallel::command_line();
+    data["version"] = autograd::version();
+    data = nlohmann::json::parse(data.dump(), shorten);
+    examples::write_result(out, examples::comparison_page(data["title"], data.dump()));
     examples::tell("comparison: " + out.string(), std::cout);
     return 0;
   });

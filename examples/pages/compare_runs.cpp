@@ -2,10 +2,12 @@
 // different. Chapter 06.
 #include "examples/pages/compare_runs.h"
 
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "autograd/error.h"
 #include "examples/pages/metrics_table.h"
+#include "examples/pages/report_page.h"
 #include "parallel/observers/metric_files.h"
 
 namespace plangrad::examples {
@@ -59,10 +61,7 @@ json summary_in(const fs::path& folder) {
 /// The folders' names, without what all of them begin with; the whole path if two are alike.
 std::vector<std::string> names_of(const std::vector<fs::path>& folders) {
   std::vector<std::string> names;
-  for (const fs::path& folder : folders) {
-    const fs::path clean = folder.lexically_normal();
-    names.push_back((clean.has_filename() ? clean : clean.parent_path()).filename().string());
-  }
+  for (const fs::path& folder : folders) names.push_back(folder_name(folder));
   if (std::set<std::string>(names.begin(), names.end()).size() == names.size()) return names;
   for (std::size_t i = 0; i < names.size(); ++i) names[i] = folders[i].string();
   return names;
@@ -141,7 +140,8 @@ json warnings(const json& differences, const std::vector<json>& summaries) {
 
 json compare_runs(const std::vector<fs::path>& folders) {
   constexpr std::size_t points = 400;
-  PG_CHECK(folders.size() >= 2, "give the folders of two or more runs to compare");
+  PG_CHECK(folders.size() >= 2, "give the folders of two or more runs to compare",
+           folders.empty() ? "" : "; a run's own page is report.html in its folder");
   const std::vector<std::string> names = names_of(folders);
   std::vector<json> summaries;
   json result{{"runs", json::array()}};
@@ -152,6 +152,7 @@ json compare_runs(const std::vector<fs::path>& folders) {
     result["runs"].push_back(
         {{"name", names[i]}, {"summary", summaries.back()}, {"metrics", table.columns(points)}});
   }
+  result["title"] = fmt::format("{}: comparison of runs", fmt::join(names, ", "));
   result["differences"] = differences(summaries);
   result["warnings"] = warnings(result["differences"], summaries);
   return result;

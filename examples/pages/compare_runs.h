@@ -9,9 +9,9 @@
 
 namespace plangrad::examples {
 
-/// {"runs": [{"name", "summary", "metrics": columns}], "differences": [{"what", "values": of each
-/// run}], "warnings": [...]}: settings in which the runs differ, and what of this makes numbers
-/// incomparable. Runs of earlier versions lack some of the summary's keys.
+/// {"title", "runs": [{"name", "summary", "metrics": columns}], "differences": [{"what", "values":
+/// of each run}], "warnings": [...]}: settings in which the runs differ, and what of this makes
+/// numbers incomparable. Runs of earlier versions lack some of the summary's keys.
 /// throws: Error if a folder has no summary.json of a run, or fewer than two are given
 nlohmann::json compare_runs(const std::vector<std::filesystem::path>& folders);
 

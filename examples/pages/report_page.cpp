@@ -18,6 +18,11 @@ static std::string page_with(const char* kind, const std::string& title, const s
          report_script + "</script>\n</body>\n</html>\n";
 }
 
+std::string folder_name(const std::filesystem::path& folder) {
+  const auto path = std::filesystem::absolute(folder).lexically_normal();
+  return (path.has_filename() ? path : path.parent_path()).filename().string();
+}
+
 std::string run_page(const std::string& title, const std::string& data) {
   return page_with("run", title, data);
 }

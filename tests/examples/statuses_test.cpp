@@ -48,7 +48,8 @@ TEST_CASE("what can't be done as a command asks for it ends with status 2, in ev
   std::filesystem::remove(runs.path("pipe/metrics.jsonl"));
   REQUIRE(::mkfifo(runs.path("pipe/metrics.jsonl").c_str(), 0600) == 0);
   refused({"train_gpt", "--resume", runs.path("pipe")}, "metrics.jsonl is a pipe or a device");
-  refused({"report", run_folder}, "two or more runs");
+  refused({"report"}, "two or more runs");
+  refused({"report", run_folder}, "two or more runs to compare; a run's own page is report.html");
   refused({"report", run_folder, none}, "is not there");
   refused({"report", run_folder, run_folder, "--out", "x.txt"}, "ends in .html");
   const std::string missing = "the folder " + none + " does not exist";  // a typo makes none

@@ -4,41 +4,42 @@ const runColor = (i) => cssColor('series-' + i % 6);
 const runName = (run, i) =>
     el('span', {class: 'run'}, el('i', {style: `background:${runColor(i)}`}), run.name);
 
-/** A table with a column for each run, and the change from the first one. */
+/** How a value differs from the first run's, in words. */
+function changeOf(value, first, text) {
+  if (!text || !Number.isFinite(value) || !Number.isFinite(first) || value === first) return '';
+  const sign = value > first ? '+' : '−';
+  if (text === percent) return `${sign}${digits(100 * Math.abs(value - first), 2)} points`;
+  if (first === 0) return '';
+  const ratio = value / first;
+  return ratio >= 1.995 || ratio <= 0.501 ? `× ${digits(ratio, 2)}` :
+                                            `${sign}${percent(Math.abs(ratio - 1))}`;
+}
+
+/**
+ * A table with a column for each run, and the change from the first one. rows: {name, values, text,
+ *  best}; `best`: Math.min or Math.max of numbers of which some are better, which are bold.
+ */
 function runTable(title, about, rows) {
   const {runs} = data;
   const shown = rows.filter(({values}) => values.some((value) => (value ?? null) !== null));
   if (!shown.length) return null;
-  const change = (value, first) => {
-    if (!Number.isFinite(value) || !Number.isFinite(first) || first === 0 || value === first)
-      return '';
-    const ratio = value / first;
-    return ratio >= 1.995 || ratio <= 0.501 ?
-        `× ${digits(ratio, 2)}` :
-        `${ratio > 1 ? '+' : '−'}${percent(Math.abs(ratio - 1))}`;
+  const cell = ({values, text, best}, value, i) => {
+    const words = value === undefined || value === null ? '–' : (text || String)(value);
+    const known = values.filter(Number.isFinite);
+    const isBest = best && value === best(...known) && known.some((other) => other !== value);
+    return el(
+        'td', {}, isBest ? el('b', {}, words) : words,
+        i > 0 && el('small', {}, ' ', changeOf(value, values[0], text)));
   };
   return panel(
       title, about,
-      el('div', {class: 'scroll'},
-         el('table', {class: 'runs'},
-            el('tr', {}, el('th', {}), runs.map((run, i) => el('th', {}, runName(run, i)))),
-            shown.map(
-                ({name, values, text}) => el(
-                    'tr', {}, el('th', {}, name),
-                    values.map(
-                        (value, i) => el(
-                            'td', {},
-                            value === undefined || value === null ? '–' : (text || String)(value),
-                            i > 0 && text ?
-                                el('small', {}, ' ',
-                                   text === percent && Number.isFinite(values[0]) &&
-                                           Number.isFinite(value) ?
-                                       value === values[0] ?
-                                       '' :
-                                       `${value > values[0] ? '+' : '−'}${
-                                           digits(100 * Math.abs(value - values[0]), 2)} points` :
-                                       change(value, values[0])) :
-                                       '')))))));
+      scroller(
+          el('table', {class: 'runs'},
+             el('tr', {}, el('td'), runs.map((run, i) => el('th', {}, runName(run, i)))),
+             shown.map(
+                 (row) =>
+                     el('tr', {}, el('th', {}, row.name),
+                        row.values.map((value, i) => cell(row, value, i)))))));
 }
 
 const peakOf = (summary, key) => {
@@ -53,25 +54,29 @@ const unitOf = (summary) =>
 
 function comparedNumbers() {
   const summaries = data.runs.map((run) => run.summary);
-  const row = (name, of, text) => ({name, values: summaries.map(of), text});
-  return runTable('The numbers', 'Small: the change from the first run.', [
-    row('validation loss, nats', (s) => s.validation_loss, (value) => value.toFixed(4)),
-    row('validation accuracy', (s) => s.validation_accuracy, percent),
-    row('training loss in the last update, nats', (s) => s.loss, (value) => value.toFixed(4)),
-    row(`${unitOf(summaries[0])} per second`, rateOf, digits),
-    row('peak memory of the fullest rank in training', (s) => peakOf(s, 'peak_bytes'), bytes),
-    row('the same, since the pruning', (s) => peakOf(s, 'peak_bytes_pruned'), bytes),
-    row('the same, in validations', (s) => peakOf(s, 'peak_bytes_validation'), bytes),
-    row('idle, planned', (s) => s.bubble?.simulated, percent),
-    row('idle, measured', (s) => s.bubble?.measured, percent),
-    row('idle, over all updates', (s) => s.bubble?.all_steps, percent),
-    row('idle, planned while the pipeline stays full', (s) => s.bubble?.steady_state, percent),
-    row('time of an update, planned', (s) => s.update_seconds?.simulated, seconds),
-    row('time of an update, measured', (s) => s.update_seconds?.measured, seconds),
-    row('bytes sent in the run', (s) => s.bytes_sent && sum(Object.values(s.bytes_sent)), bytes),
-    row('largest burst', (s) => s.largest_burst_bytes ?? s.largest_burst, bytes),
-    row('peak of all activations', (s) => s.peak_activation_bytes ?? s.peak_activations, bytes),
-    row('share of the device\'s best speed',
+  const row = (name, of, text, best) => ({name, values: summaries.map(of), text, best});
+  const least = (name, of, text) => row(name, of, text, Math.min);
+  const most = (name, of, text) => row(name, of, text, Math.max);
+  const nats = (value) => value.toFixed(4);
+  return runTable('The numbers', 'Bold: the better one. Small: the change from the first run.', [
+    least('validation loss, nats', (s) => s.validation_loss, nats),
+    most('validation accuracy', (s) => s.validation_accuracy, percent),
+    least('training loss in the last update, nats', (s) => s.loss, nats),
+    most(`${unitOf(summaries[0])} per second`, rateOf, digits),
+    least('peak memory of the fullest rank in training', (s) => peakOf(s, 'peak_bytes'), bytes),
+    least('the same, since the pruning', (s) => peakOf(s, 'peak_bytes_pruned'), bytes),
+    least('the same, in validations', (s) => peakOf(s, 'peak_bytes_validation'), bytes),
+    least('idle, simulated', (s) => simulatedOf(s.bubble), percent),
+    least('idle, measured', (s) => s.bubble?.measured, percent),
+    least('idle, over all updates', (s) => s.bubble?.all_steps, percent),
+    least('idle, simulated while the pipeline stays full', (s) => s.bubble?.steady_state, percent),
+    least('time of an update, simulated', (s) => simulatedOf(s.update_seconds), seconds),
+    least('time of an update, measured', (s) => s.update_seconds?.measured, seconds),
+    least('bytes sent in the run', (s) => s.bytes_sent && sum(Object.values(s.bytes_sent)), bytes),
+    least('largest burst', (s) => s.largest_burst_bytes ?? s.largest_burst, bytes),
+    least('peak of all activations', (s) => s.peak_activation_bytes ?? s.peak_activations, bytes),
+    most(
+        'share of the device\'s best speed',
         (s) => s.model_flops_utilization < 1 ? s.model_flops_utilization : undefined, percent),
     row('updates', (s) => s.steps, count),
     row('time of all updates', (s) => s.seconds, seconds),
@@ -99,7 +104,6 @@ function comparedCurves() {
           width, options.high ? Math.min(420, Math.max(260, width / 3)) : 200, series, {
             yText: key === 'seconds' ? seconds : digits,
             log,
-            label: title,
             fromZero: key !== 'loss',
             robust: key !== 'loss'
           });
@@ -132,8 +136,7 @@ function comparedCurves() {
   const grid = el('div', {class: 'grid'}, charts.slice(1).map(([, card]) => card));
   if (validations.some((each) => each.x.length > 1))
     grid.prepend(panel(
-        'Validation loss, in nats', '',
-        drawn((width) => lineChart(width, 200, validations, {label: 'validation loss'}))));
+        'Validation loss, in nats', '', drawn((width) => lineChart(width, 200, validations))));
   return [charts[0][1], grid];
 }
 
@@ -162,14 +165,14 @@ function comparedBars() {
   ];
   const parts = colored(names, [...stepColors, 'forward-2']);
   const time = (of) => (summary) => {
-    const all = summary.breakdown?.[of], ranks = summary.ranks ?? summary.peak_bytes?.length;
+    const all = of(summary.breakdown || {}), ranks = summary.ranks ?? summary.peak_bytes?.length;
     if (!all) return null;
     const updates = summary.recorded_updates ?
         summary.recorded_updates[1] - summary.recorded_updates[0] + 1 :
         1;
     const rest = [all.waiting - all.other, all.point_to_point, all.collective, all.other, 0];
     const computed = all.compute + all.update;
-    const bare = of === 'measured' && summary.bubble?.without_core || 0;
+    const bare = of !== simulatedOf && summary.bubble?.without_core || 0;
     const coreless = Math.min(computed, bare * (computed + sum(rest)));
     const list = all.forward === undefined  // a summary of an earlier version
         ?
@@ -194,9 +197,9 @@ function comparedBars() {
       'div', {class: 'columns'},
       runBars(
           'Where a step went, measured', 'The mean rank in the mean of the recorded updates.',
-          time('measured'), parts, seconds),
+          time(({measured}) => measured), parts, seconds),
       runBars(
-          'Where a step went, planned', 'Simulated from the measured costs.', time('simulated'),
+          'Where a step went, simulated', 'Simulated from the measured costs.', time(simulatedOf),
           parts, seconds),
       runBars(
           'Memory of the fullest rank',
@@ -211,22 +214,26 @@ function comparedBars() {
           colored(kinds), bytes))];
 }
 
+/** First the table of what runs were asked for: it is the reason for all other differences. */
 function comparisonPanels() {
   const text = (value) => value === null || value === undefined ? '–' :
       typeof value === 'string'                                 ? value :
                                                                   JSON.stringify(value);
   return [
-    el('header', {}, el('h1', {}, `Comparison of ${data.runs.length} runs`),
-       data.runs.map(
-           (run, i) =>
-               el('div', {class: 'compared'}, runName(run, i),
-                  run.summary.command ? command(run.summary.command) : ''))),
-    data.warnings.length > 0 &&
-        el('p', {class: 'shared'}, el('b', {}, 'Compare with care. '), data.warnings.join(' ')),
-    comparedNumbers(), comparedCurves(), comparedBars(),
+    el('header', {}, el('h1', {}, data.title)),
     runTable(
         'What was asked for', 'Settings in which the runs differ; all others are equal.',
         data.differences.map(({what, values}) => ({name: what, values: values.map(text)}))) ||
-        panel('What was asked for', 'All settings are equal.')
+        panel('What was asked for', 'All settings are equal.'),
+    data.warnings.length > 0 &&
+        el('p', {class: 'shared'}, el('b', {}, 'Compare with care. '), data.warnings.join(' ')),
+    comparedNumbers(), comparedCurves(), comparedBars(),
+    panel(
+        'Commands', '',
+        data.runs.map(
+            (run, i) =>
+                el('div', {class: 'compared'}, runName(run, i),
+                   run.summary.command ? command(run.summary.command) : ''))),
+    madeBy(data.command, data.version)
   ];
 }

@@ -40,6 +40,7 @@ TEST_CASE("a comparison names the settings that differ, and no others", "[compar
   CHECK(found["warnings"].empty());
   REQUIRE(found["runs"].size() == 2);
   CHECK(found["runs"][1]["name"] == "two");
+  CHECK(found["title"] == "one, two: comparison of runs");
   CHECK(found["runs"][1]["summary"]["seconds"] == 2.5);
   CHECK(found["runs"][0]["metrics"]["loss"] == json{3.5});  // the second line is being written
 }
