@@ -16,12 +16,12 @@ static bool is_of_update(const Instruction& x, const Plan& plan, int version) {
   return uses_weights(x) && plan.made_by(x.micro) == version;
 }
 
-static std::string reason(const WaitGraph& graph, int cell, const Record& record, double planned,
+static std::string reason(const WaitGraph& graph, int cell, const Record& record, double simulated,
                           double late) {
-  const double took = record.end - record.start, longer = took - planned;
+  const double took = record.end - record.start, longer = took - simulated;
   if (longer >= late / 2) {
-    std::string why = autograd::text("took ", seconds_text(took), " where ", seconds_text(planned),
-                                     " are planned");
+    std::string why = autograd::text("took ", seconds_text(took), " where ",
+                                     seconds_text(simulated), " are simulated");
     if (record.cpu > 0 && took - record.cpu >= longer / 2)
       why += "; its thread had a core for " + seconds_text(record.cpu) + " of them";
     return why;
@@ -35,7 +35,8 @@ static std::string reason(const WaitGraph& graph, int cell, const Record& record
         "began ", seconds_text(held_up), " after ",
         is_compute(x) ? "the computation before it had ended" : "its last input had come",
         ": its thread had no core");
-  if (is_compute(x)) return "waited for the computations before it, which took longer than planned";
+  if (is_compute(x))
+    return "waited for the computations before it, which took longer than simulated";
   return "waited for " + describe(value_of(x)) +
          (receives(x) ? autograd::text(" from rank ", x.peer) : "");
 }
@@ -60,17 +61,17 @@ std::string words_of(const Instruction& x) {
 }
 
 std::optional<Late> first_late(const Plan& plan, const WaitGraph& graph, const Timeline& measured,
-                               const UpdateSpan& span, const Timeline& planned,
-                               const UpdateSpan& planned_span) {
-  const WaitGraph planned_graph(plan, planned);
-  const double enough = std::max(time_step(planned) / 4, (span.end - span.begin) / 100);
+                               const UpdateSpan& span, const Timeline& simulated,
+                               const UpdateSpan& simulated_span) {
+  const WaitGraph simulated_graph(plan, simulated);
+  const double enough = std::max(time_step(simulated) / 4, (span.end - span.begin) / 100);
   std::optional<Late> first;
   for (int rank = 0; rank < graph.ranks(); ++rank)
     for (int cell : graph.computations(rank)) {
       const Record& record = measured.records.at(graph.record(cell));
       if (!is_of_update(record.instruction, plan, span.version)) continue;
-      const Record& expected = planned.records.at(planned_graph.record(cell));
-      const double late = record.end - span.begin - (expected.end - planned_span.begin);
+      const Record& expected = simulated.records.at(simulated_graph.record(cell));
+      const double late = record.end - span.begin - (expected.end - simulated_span.begin);
       if (late < enough || (first && first->begin <= record.start)) continue;
       first = Late{rank, record.instruction, record.start, late,
                    reason(graph, cell, record, expected.end - expected.start, late)};
@@ -100,19 +101,19 @@ class RowOfCells {
   RowOfCells(const WaitGraph& graph, int rank, double tick, double least)
       : graph_(graph), rank_(rank), tick_(tick), least_(least) {}
 
-  void add(int cell, const CellTime& planned) {
+  void add(int cell, const CellTime& simulated) {
     const double begin = graph_.begin(cell), end = graph_.end(cell);
     cells_ += (count_ > 0 ? " " : "") + print(graph_.instruction(cell));
     add_wait(cell, begin);
     push(measured_, {begin, end}, measured_end_);
-    push(planned_, planned, planned_end_);
+    push(simulated_, simulated, simulated_end_);
     ++count_;
   }
   json to_json() && {
     return {{"rank", rank_},
             {"cells", cells_},
             {"measured", measured_},
-            {"planned", planned_},
+            {"simulated", simulated_},
             {"waits", waits_}};
   }
 
@@ -137,8 +138,8 @@ class RowOfCells {
   int rank_, count_ = 0;
   double tick_, least_;
   std::string cells_;
-  std::vector<std::int64_t> measured_, planned_;
-  std::int64_t measured_end_ = 0, planned_end_ = 0;
+  std::vector<std::int64_t> measured_, simulated_;
+  std::int64_t measured_end_ = 0, simulated_end_ = 0;
   json waits_ = json::array();
 };
 
@@ -160,11 +161,11 @@ std::vector<std::vector<int>> shown_ranks(const Plan& plan) {
   return result;
 }
 
-json cells_json(const Plan& plan, const Timeline& measured, const Timeline& planned,
+json cells_json(const Plan& plan, const Timeline& measured, const Timeline& simulated,
                 const UpdateSpan& update) {
   constexpr std::size_t most_cells = 12000;
-  const WaitGraph graph(plan, measured), planned_graph(plan, planned);
-  const double tick = std::max(measured.makespan(), planned.makespan()) / 100'000;
+  const WaitGraph graph(plan, measured), simulated_graph(plan, simulated);
+  const double tick = std::max(measured.makespan(), simulated.makespan()) / 100'000;
   const double beside = 0.1 * (update.end - update.begin);
   auto is_near = [&](int cell) {
     return graph.end(cell) > update.begin - beside && graph.begin(cell) < update.end + beside;
@@ -185,7 +186,7 @@ json cells_json(const Plan& plan, const Timeline& measured, const Timeline& plan
     RowOfCells row(graph, rank, tick, time_step(measured) / 50);
     for (int cell : graph.computations(rank))
       if (!one_update || is_near(cell))
-        row.add(cell, {planned_graph.begin(cell), planned_graph.end(cell)});
+        row.add(cell, {simulated_graph.begin(cell), simulated_graph.end(cell)});
     result["rows"].push_back(std::move(row).to_json());
     if (shown[i].size() > 1) result["rows"].back()["same"] = shown[i];
   }

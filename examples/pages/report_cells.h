@@ -1,5 +1,5 @@
-// The computations of recorded updates for a page's timeline: measured and planned times, what each
-// of them waited for, and which was the first to be later than planned, and why.
+// The computations of recorded updates for a page's timeline: measured and simulated times, what
+// each of them waited for, and which was the first to be later than simulated, and why.
 // Not here: how the page draws them (examples/pages/report/), and where the time of all ranks goes
 // (simulation/breakdown.h). Chapter 06.
 #pragma once
@@ -27,25 +27,25 @@ struct Late {
   int rank = 0;
   Instruction computation;
   double begin = 0;    ///< seconds since the plan began, measured
-  double seconds = 0;  ///< that it ended later than planned, both since the update's begin
+  double seconds = 0;  ///< that it ended later than simulated, both since the update's begin
   std::string why;     ///< "waited for the output of stage 0 for microbatch 9 from rank 1"
 };
 
 /// The computation of the update that began first of those that ended a quarter of a time step or
 /// more too late; none if all were in time.
-///   graph: of `measured`; planned: simulated, of the same plan
+///   graph: of `measured`; simulated: of the same plan
 ///   spans: of one update in the two timelines
 std::optional<Late> first_late(const Plan& plan, const WaitGraph& graph, const Timeline& measured,
-                               const UpdateSpan& span, const Timeline& planned,
-                               const UpdateSpan& planned_span);
+                               const UpdateSpan& span, const Timeline& simulated,
+                               const UpdateSpan& simulated_span);
 
 /// {"tick" (seconds), "rows": [{"rank", "same": ranks with equal rows, "cells": instructions as
-/// text, "measured" and "planned": for each cell the ticks from the end of the one before to its
+/// text, "measured" and "simulated": for each cell the ticks from the end of the one before to its
 /// begin, and those that it takes, "waits": [cell, ticks for another rank, in messages, in
 /// collectives, what it waited for]}], "left_out": what is not here, in words}.
 /// If a page can't show all cells, only those of `update` and close to it in time stay; if those
 /// are too many as well, every n-th row stays.
-nlohmann::json cells_json(const Plan& plan, const Timeline& measured, const Timeline& planned,
+nlohmann::json cells_json(const Plan& plan, const Timeline& measured, const Timeline& simulated,
                           const UpdateSpan& update);
 
 }  // namespace plangrad::examples

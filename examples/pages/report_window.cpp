@@ -33,18 +33,19 @@ json bars_of(const Breakdown& time, const std::vector<TimeParts>& without_core) 
 
 /// The cells of one update in the middle: neither the first, for which ranks wait at the start, nor
 /// the last, after which they drain.
-json cells_of(const RecordedUpdates& recorded, const std::vector<TimedVersion>& versions) {
-  const Timeline& measured = versions[0].timeline;
-  const Timeline& planned = versions[1].timeline;
+json cells_of(const RecordedUpdates& recorded, const RecordedFacts& facts) {
+  const Timeline& measured = recorded.timeline;
+  const Timeline& simulated = facts.simulated();
   const int version = recorded.plan.first + 1 + recorded.plan.steps / 2;
   const UpdateSpan spans[] = {span_of_update(recorded.plan, measured, version),
-                              span_of_update(recorded.plan, planned, version)};
-  json result = cells_json(recorded.plan, measured, planned, spans[0]);
-  for (auto [key, span] : {std::pair("measured", spans[0]), {"planned", spans[1]}})
+                              span_of_update(recorded.plan, simulated, version)};
+  json result = cells_json(recorded.plan, measured, simulated, spans[0]);
+  for (auto [key, span] : {std::pair("measured", spans[0]), {"simulated", spans[1]}})
     result["update"][key] = {rounded(span.begin, 6), rounded(span.end, 6)};
   result["update"]["version"] = version;
+  result["update"]["micros"] = recorded.plan.per_step;
   const WaitGraph graph(recorded.plan, measured);
-  if (const auto late = first_late(recorded.plan, graph, measured, spans[0], planned, spans[1]))
+  if (const auto late = first_late(recorded.plan, graph, measured, spans[0], simulated, spans[1]))
     result["late"] = {{"rank", late->rank},
                       {"cell", print(late->computation)},
                       {"words", words_of(late->computation)},
@@ -82,7 +83,7 @@ json window_json(const RecordedUpdates& recorded, const RecordedFacts& facts,
   }
   std::vector<int> shown;
   for (const std::vector<int>& ranks : shown_ranks(plan)) shown.push_back(ranks.front());
-  page["cells"] = cells_of(recorded, facts.versions);
+  page["cells"] = cells_of(recorded, facts);
   page["memory"] =
       memory_json(recorded.memory, recorded.timeline.ranks, shown, recorded.timeline.makespan());
   page["levels"] = levels_json(recorded, model, sums);

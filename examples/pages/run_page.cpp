@@ -15,9 +15,11 @@ namespace plangrad::examples {
 using nlohmann::json;
 
 /// What the plan player is asked: recorded updates, simulated with the costs that were measured.
-static json player_request_of(const RecordedUpdates& recorded, const std::string& run,
-                              const Summing& sums) {
-  const Costs costs = measured_costs(recorded.plan, recorded.timeline, sums);
+///   simulated: what the report calls so, which has the computations' times
+static json player_request_of(const RecordedUpdates& recorded, const Timeline& simulated,
+                              const std::string& run, const Summing& sums) {
+  Costs costs = measured_costs(recorded.plan, simulated, sums);
+  costs.latency = measured_costs(recorded.plan, recorded.timeline, sums).latency;
   return {{"plan", print(recorded.plan)},
           {"title",
            text(run, ", updates ", recorded.plan.first + 1, " to ",
@@ -60,16 +62,16 @@ RunPage::RunPage(RunLog& log, RecordSettings settings, std::string title)
 
 void RunPage::draw(Lead& lead, const json& summary, bool last) {
   const auto& out = lead.settings().out;
-  nn::write_file(out / "report.html", run_page(title_, page(lead, summary).dump()));
+  const std::string title = folder_name(out) + ": " + title_;
+  nn::write_file(out / "report.html", run_page(title, page(lead, summary, title).dump()));
   if (!last) return;
-  const RecordedUpdates& recorded = recordings().back().updates;
-  nn::write_file(
-      out / "plan.html",
-      player_page({{player_request_of(recorded, title_, sums_of(lead)).dump()}}, command_line()));
+  const auto& [updates, facts] = recordings().back();
+  const json asked = player_request_of(updates, facts->simulated(), title, sums_of(lead));
+  nn::write_file(out / "plan.html", player_page({{asked.dump()}}, command_line()));
   lead.say(text("report: ", (out / "report.html").string()));
 }
 
-json RunPage::page(Lead& lead, json summary) {
+json RunPage::page(Lead& lead, json summary, const std::string& title) {
   constexpr std::size_t points = 800;
   json windows = json::array(), sent = json::object();
   for (const Recording& recording : recordings()) {
@@ -85,7 +87,7 @@ json RunPage::page(Lead& lead, json summary) {
     if (ranks.is_null()) ranks = std::vector<std::int64_t>(lead.engine().transport().size());
     ranks[name.first] = bytes;
   }
-  json result{{"title", title_},
+  json result{{"title", title},
               {"unit", log().settings().unit},
               {"about_times", recordings().back().facts->about_times},
               {"metrics", table_.columns(points)},

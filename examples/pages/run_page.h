@@ -12,12 +12,12 @@ using namespace plangrad::parallel;
 
 class RunPage : public RunRecord {
  public:
-  /// title: of report.html
+  /// title: of report.html, behind the name of the run's folder
   RunPage(RunLog& log, RecordSettings settings, std::string title);
 
  private:
   void draw(Lead& lead, const nlohmann::json& summary, bool last) override;
-  nlohmann::json page(Lead& lead, nlohmann::json summary);
+  nlohmann::json page(Lead& lead, nlohmann::json summary, const std::string& title);
 
   const std::string title_;
   MetricsTable table_;

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Pages of short runs in Chromium: report_in_browser.py TRAIN_GPT REPORT
 
-They load without errors and without the network, have contrast in both themes, and fit a phone; a
-report's timelines tell of their cells. The pages: the report of a pipeline that is complete and
+They load without errors and without the network, have contrast in both themes, and fit a phone;
+their charts can be read with keys and as tables; numbers of one name are equal; timelines tell of
+their cells. The pages: the report of a pipeline that is complete and
 profiled; of 40 replicas that prune, encode and were stopped; of one that still runs; and the
 comparison of the first two.
 """
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -24,6 +26,43 @@ MANY = ("--schedule data --ranks 40 --batch 40 --steps 9 --stop-after 8 --codec 
 TOLD = "document.querySelector('.selected').textContent"
 ALL_UPDATES = """[...document.querySelectorAll('button')]
   .find(each => each.textContent.startsWith('updates ')).click()"""
+# What keeps a reader with a keyboard or a screen reader out: how often each of it is on a page.
+BARRIERS = """(charts => [
+  charts.filter(chart => chart.matches('[tabindex="0"]') +
+      chart.querySelectorAll('[tabindex="0"]').length !== 1).length,
+  charts.filter(chart => !chart.closest('section').querySelector('details.numbers')).length,
+  ...[':is([tabindex], [role=img], [role=slider]):not([aria-label])',
+      '[role=slider]:not([aria-valuenow])', 'dl p'].map(
+          each => document.querySelectorAll(each).length)
+])([...document.querySelectorAll('.bars, .chart, .timeline')])"""
+# Arrows go on in a chart's parts and on its slider, and its table has rows when it is opened.
+KEYS = """(async () => {
+  const table = document.querySelector('details.numbers');
+  for (const [name, key] of [['.bars [role=img]', 'ArrowRight'], ['[role=slider]', 'ArrowLeft']])
+    document.querySelector(name).dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true}));
+  table.open = true;
+  await new Promise(done => table.addEventListener('toggle', done, {once: true}));
+  const {ariaValueMax, ariaValueNow} = document.querySelector('[role=slider]');
+  return [document.querySelectorAll('.bars [role=img]')[1].tabIndex, ariaValueMax - ariaValueNow,
+          table.querySelectorAll('tr').length > 0];
+})()"""
+# Rows whose share of idle time is not that of their hatching, and whether cells are faded.
+IDLE = """(() => {
+  const rows = [];
+  fade = ({data, options}, pen, rank, isOther) => {
+    const inside = x => Math.min(Math.max(x, 0), data.seconds), cells = [...data.computes[rank]];
+    const drawn = sum(cells.map(i => inside(data.end[i]) - inside(data.start[i]))) / data.seconds;
+    rows.push([Math.abs(1 - drawn - options.idle[rank]) > 0.005, cells.some(isOther)]);
+  };
+  [...document.querySelectorAll('button')].find(each => each.textContent === 'same scale').click();
+  return [0, 1].map(what => rows.some(row => row[what]));
+})()"""
+TICKS = """[...document.querySelectorAll('section')].find(each => each.innerText.startsWith('Loss'))
+  .querySelector('.chart').textContent.split('update')[0]"""
+# By run: whether its validation loss is bold, and the loss.
+LOSSES = """[...document.querySelectorAll('.runs tr')].find(
+    each => each.textContent.startsWith('validation loss')).querySelectorAll('td').values().map(
+        each => [!!each.querySelector('b'), parseFloat(each.textContent)]).toArray()"""
 
 
 def run(*words):
@@ -55,12 +94,42 @@ def timelines(checks, page, when):
         told = page.evaluate(TOLD)
         if told:
             break
-    checks.check(told.startswith("rank 0: ") and " than planned" in told, "%s: a cell tells %r" %
+    checks.check(told.startswith("rank 0: ") and " than simulated" in told, "%s: a cell tells %r" %
                  (when, told))
     page.evaluate(ALL_UPDATES)  # the same cell, which is no longer compared with its update's begin
     again = page.evaluate(TOLD)
-    checks.check(again.split(";")[0] == told.split(";")[0] and " than planned" not in again,
+    checks.check(again.split(";")[0] == told.split(";")[0] and " than simulated" not in again,
                  "%s: of all updates it tells %r" % (when, again))
+
+
+def readable_by_keys(checks, page, when):
+    checks.equal("barriers " + when, page.evaluate(BARRIERS), [0] * 5)
+    checks.equal("keys in charts " + when, page.evaluate(KEYS), [0, 1, True])
+
+
+def numbers_agree(checks, page, name, when):
+    text = page.evaluate("document.body.innerText")
+    titles = page.evaluate("[document.title, document.querySelector('h1').textContent]")
+    checks.check(all(title.startswith(name + ": ") for title in titles), "%s: %s" % (when, titles))
+    checks.check("\nmade by " in text, when + ": nothing says what made it")
+    simulated = re.findall(r"took the (\S+ \S+) that are|([^ ]+ \S+) simulated\.", text)
+    a, b = (float((first or second).split()[0]) for first, second in simulated)
+    checks.check(0.99 < a / b < 1.01, "%s: simulated updates take %g and %g" % (when, a, b))
+    checks.equal("other idle times, and faded cells " + when, page.evaluate(IDLE), [False, True])
+    if name == "many":
+        checks.check("“+39” stands for 39 more ranks" in text, "no 39 more ranks " + when)
+    else:
+        checks.check(page.evaluate(TICKS).endswith("123456"), "the axis of updates " + when)
+
+
+def comparison(checks, page, when):
+    page.emulate(400, 800, page.dark)
+    top = page.evaluate("document.querySelector('section .runs').getBoundingClientRect().top")
+    first = page.evaluate("document.querySelector('section h2').textContent")
+    checks.check(first == "What was asked for" and top < 400, "%s: first is %s" % (when, first))
+    losses = page.evaluate(LOSSES)
+    bold = [loss for is_bold, loss in losses if is_bold]
+    checks.equal("the better loss, bold, " + when, bold, [min(loss for _, loss in losses)])
 
 
 def main():
@@ -82,8 +151,12 @@ def main():
                 when = "%s, %s" % (os.path.relpath(path, folder), theme)
                 page.navigate(path)
                 checks.readable(page, when)
+                readable_by_keys(checks, page, when)
                 if path in pages:
+                    numbers_agree(checks, page, os.path.basename(os.path.dirname(path)), when)
                     timelines(checks, page, when)
+                if path == both:
+                    comparison(checks, page, when)
                 checks.narrow(page, when)
                 checks.quiet(page, when)
                 page.close()

@@ -1,5 +1,5 @@
-// The timelines of recorded updates, planned above measured, which the player's Timeline draws. Both
-// timelines show one update, or all that were recorded.
+// The timelines of recorded updates, simulated above measured, which the player's Timeline draws.
+// Both timelines show one update, and fade the cells of others, or all that were recorded.
 // Not here: how rows, cells and the axis are drawn (player/page/timeline.js).
 
 // For each letter of a cell: the operation, its words and its colour.
@@ -35,12 +35,12 @@ function cellsOf({rows, tick}) {
     return result;
   };
   return rows.map((row) => {
-    const measured = times(row.measured), planned = times(row.planned), seen = new Set();
+    const measured = times(row.measured), simulated = times(row.simulated), seen = new Set();
     const cells = (row.cells || '').split(' ').filter(Boolean).map((text, i) => {
       const cell = partsOf(text), pass = `${cell.stage}/${cell.micro}`;
       const again = cell.kind === 'F' && seen.has(pass);
       if (cell.kind === 'F') seen.add(pass);
-      return {...cell, rank: row.rank, again, measured: measured[i], planned: planned[i]};
+      return {...cell, rank: row.rank, again, measured: measured[i], simulated: simulated[i]};
     });
     for (const [i, stage, message, collective, source] of row.waits)
       cells[i].wait = {parts: [stage, message, collective].map((ticks) => ticks * tick), source};
@@ -48,19 +48,21 @@ function cellsOf({rows, tick}) {
   });
 }
 const took = ([begin, end]) => end - begin;
-const tookLonger = (cell) => took(cell.measured) > 1.5 * took(cell.planned);
+const tookLonger = (cell) => took(cell.measured) > 1.5 * took(cell.simulated);
+const updateOf = ({kind, micro, version}, {micros}) =>
+    kind === 'S' ? version : Math.floor(micro / micros) + 1;
 const cellWords = ({kind, micro, version}) =>
     cellKinds[kind][1] + ' ' + (kind === 'S' ? version : micro);
 
-/** What a tip says of a cell; `compared`: against the plan, both from the update's begin. */
+/** What a tip says of a cell; `compared`: with its simulation, both from the update's begin. */
 function describeCell(cell, update, stages, compared) {
   let text = `rank ${cell.rank}: ${cellWords(cell)}${cell.again ? ', computed again' : ''}` +
       (stages > 1 ? `, stage ${cell.stage}` : '') +
       (cell.kind === 'S' ? '' : `, version ${cell.version}`);
-  text += `\ntook ${seconds(took(cell.measured))}, planned ${seconds(took(cell.planned))}`;
-  const late = cell.measured[0] - update.measured[0] - (cell.planned[0] - update.planned[0]);
+  text += `\ntook ${seconds(took(cell.measured))}, simulated ${seconds(took(cell.simulated))}`;
+  const late = cell.measured[0] - update.measured[0] - (cell.simulated[0] - update.simulated[0]);
   if (compared)
-    text += `\nbegan ${seconds(Math.abs(late))} ${late < 0 ? 'earlier' : 'later'} than planned`;
+    text += `\nbegan ${seconds(Math.abs(late))} ${late < 0 ? 'earlier' : 'later'} than simulated`;
   if (cell.wait) {
     const parts =
         cell.wait.parts.map((part, i) => part > 0 ? `${seconds(part)} ${waitKinds[i][2]}` : '')
@@ -72,7 +74,18 @@ function describeCell(cell, update, stages, compared) {
   return text;
 }
 
-/** Draws that measured cells took longer than planned, and below them what they waited for. */
+/** Fades the cells of a row for which isOther(cell) holds. */
+function fade(line, pen, rank, isOther) {
+  const {start, end, computes} = line.data, y = line.rowTop(rank);
+  pen.save();
+  pen.globalAlpha = 0.65;
+  pen.fillStyle = theme.get('lane');
+  for (const i of computes[rank])
+    if (isOther(i)) pen.fillRect(line.x(start[i]), y, line.x(end[i]) - line.x(start[i]), line.high);
+  pen.restore();
+}
+
+/** Draws that measured cells took longer than simulated, and below them what they waited for. */
 function paintLateness(line, pen, rank, cells) {
   const y = line.rowTop(rank), {start, end, computes} = line.data;
   for (const i of computes[rank]) {
@@ -98,7 +111,7 @@ function timelineLegend(cells, rows, shownWindow, severalStages) {
   const parts = [
     ...[...kinds].map((kind) => ({name: cellKinds[kind][1], color: cssColor(cellKinds[kind][2])})),
     {name: 'idle', className: 'hatched'},
-    {name: 'took half as long again as planned', color: cssColor('fault')}
+    {name: 'took half as long again as simulated', color: cssColor('fault')}
   ];
   if (cells.some((cell) => cell.wait))
     for (const [i, [color, name]] of waitKinds.entries())
@@ -107,6 +120,7 @@ function timelineLegend(cells, rows, shownWindow, severalStages) {
     `Cells (number: microbatch${
         shownWindow.overlaps ? '; v and shade: version of the weights' : ''}).`,
     severalStages && 'Notches: the rank’s second stage, its third, and so on.',
+    'Faded: cells of other updates.',
     cells.some((cell) => cell.again) &&
         'Lower cells: forwards that are computed again, for their backwards.',
     rows.some((row) => row.same) &&
@@ -132,13 +146,14 @@ function timelinePanel(shownWindow, stages) {
   const cells = byRow.flat(), rowBegin = [0];
   for (const row of byRow) rowBegin.push(rowBegin.at(-1) + row.length);
   const about = el('p', {class: 'about selected', 'aria-live': 'polite'});
+  const isOther = (i) => updateOf(cells[i], update) !== update.version;
   let mode = chosen('time', 'fit'), selected = -1;
 
   /** The seconds at which the part that a timeline shows begins and ends. */
   const part = (which) => mode !== 'all' ?
       update[which] :
-      [0, shownWindow.seconds[which === 'planned' ? 'simulated' : which]];
-  const both = ['planned', 'measured'];
+      [0, which === 'simulated' ? simulatedOf(shownWindow.seconds) : shownWindow.seconds.measured];
+  const both = ['simulated', 'measured'];
   const axisOf = (which) =>
       Math.max(...(mode === 'scale' ? both : [which]).map((each) => took(part(each))));
   function dataOf(which) {
@@ -169,7 +184,10 @@ function timelinePanel(shownWindow, stages) {
       versions: shownWindow.overlaps,
       about: (record) => describeCell(cells[record], update, stages, mode !== 'all'),
       pick: select,
-      marks: (line, pen, rank) => which === 'measured' && paintLateness(line, pen, rank, cells)
+      marks: (line, pen, rank) => {
+        if (mode !== 'all') fade(line, pen, rank, isOther);
+        if (which === 'measured') paintLateness(line, pen, rank, cells);
+      }
     };
   }
   const panels = both.map((which) => {
@@ -178,9 +196,9 @@ function timelinePanel(shownWindow, stages) {
     const clock = new Clock(axisOf(which));
     return {which, host, clock, line: new Timeline(host, clock, dataOf(which), optionsOf(which))};
   });
-  const [planned, measured] = panels;
-  follow(planned.clock, measured.clock);
-  follow(measured.clock, planned.clock);
+  const [simulated, measured] = panels;
+  follow(simulated.clock, measured.clock);
+  follow(measured.clock, simulated.clock);
 
   function select(record) {
     selected = record;
@@ -211,11 +229,11 @@ function timelinePanel(shownWindow, stages) {
   const lateWords = late ?
       el('p', {class: 'late'},
          el('b', {},
-            `First cell that ended behind its plan: rank ${late.rank}, ${late.words}, +${
+            `First cell that ended later than simulated: rank ${late.rank}, ${late.words}, +${
                 seconds(late.seconds)}. `),
          `It ${late.why}. `, el('button', {onclick: jumpToLate}, 'Jump to it')) :
       el('p', {class: 'late'},
-         'Every cell of this update ended as planned, to a quarter of a time step.');
+         'Every cell of this update ended as simulated, to a quarter of a time step.');
   const modes = [
     ['fit', 'one update, fitted'], ['scale', 'same scale'],
     ['all', `updates ${shownWindow.first} to ${shownWindow.last}`]
@@ -228,8 +246,22 @@ function timelinePanel(shownWindow, stages) {
          el('span', {}, 'Ctrl and wheel zoom, Shift and dragging move, a click tells more.'));
   return [
     lateWords, tools,
-    el('h3', {}, `planned: update ${update.version} takes ${seconds(took(update.planned))}`),
-    planned.host, el('h3', {}, `measured: ${seconds(took(update.measured))}`), measured.host,
-    timelineLegend(cells, rows, shownWindow, measured.line.data.severalStages), about
+    panels.map(
+        ({which, host}) =>
+            [el('h3', {},
+                `${which}: update ${update.version} takes ${seconds(took(update[which]))}`),
+             host]),
+    shownWindow.overlaps &&
+        el('p', {class: 'about'},
+           'An update begins before the one before it has ended, so updates follow each other in ' +
+               'less time than one takes.'),
+    timelineLegend(cells, rows, shownWindow, measured.line.data.severalStages), about,
+    asTable(
+        () => cells.map(
+            (cell) =>
+                [`rank ${cell.rank}`, cellWords(cell),
+                 ...both.map(
+                     (which) => `${which}: ${
+                         cell[which].map((time) => digits(1e3 * time)).join(' to ')} ms`)]))
   ];
 }

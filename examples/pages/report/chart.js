@@ -2,9 +2,9 @@
 // dygraphs was tried in their place: a page of 132 kB more, which drew in 57 to 154 ms instead of
 // 31 to 124, for about 50 lines less.
 
-/** Round numbers from low to high, about `wanted` of them. */
-function ticks(low, high, wanted) {
-  const step = roundStep((high - low) / Math.max(1, wanted)), result = [];
+/** Round numbers from low to high, about `wanted` of them, and `least` or more apart. */
+function ticks(low, high, wanted, least = 0) {
+  const step = Math.max(least, roundStep((high - low) / Math.max(1, wanted))), result = [];
   if (!(step > 0)) return [low];
   for (let i = Math.ceil(low / step - 1e-6); i * step <= high + step * 1e-6; ++i)
     result.push(i * step);
@@ -36,7 +36,7 @@ function frame(
     root.append(
         svg('path', {class: 'grid', d: `M${left} ${y(tick)}H${right}`}),
         svg('text', {x: left - 7, y: y(tick) + 4, 'text-anchor': 'end'}, yText(tick)));
-  for (const tick of ticks(x0, x1, width / 90)) {
+  for (const tick of ticks(x0, x1, width / 90, xText === count ? 1 : 0)) {
     const text = xText(tick), half = text.length * 3.4;
     root.append(
         svg('text', {
@@ -70,11 +70,9 @@ function eventMarks(chart, events) {
   let last = -1e9;
   for (const {step, what, text} of events) {
     if (step < chart.x0 || step > chart.x1) continue;
-    const at = chart.x(step), mark = svg('g', {
-                                tabindex: 0,
-                                class: 'event ' + what,
-                                'data-tip': `after update ${count(step)}\n${text}`
-                              });
+    const at = chart.x(step),
+          mark = svg(
+              'g', {class: 'event ' + what, 'data-tip': `after update ${count(step)}\n${text}`});
     mark.append(
         svg('path', {d: `M${at} ${chart.top}V${chart.bottom}`}),
         svg('path', {class: 'flag', d: `M${at - 4} ${chart.bottom}h8l-4 -7z`}));
@@ -99,7 +97,6 @@ function lineChart(width, height, series, {
   log = false,
   yText = digits,
   events = [],
-  label = '',
   fromZero = false,
   robust = false,
   xLabel = 'update'
@@ -148,16 +145,23 @@ function lineChart(width, height, series, {
     chart.root.append(
         svg('text', {x: chart.right, y: chart.top + 9, 'text-anchor': 'end'},
             `${plural(above, 'point')} above`));
-  addCursor(chart, shown.filter((each) => !each.faint), yText, label);
-  return chart.root;
+  return addUpdateCursor(chart, shown.filter((each) => !each.faint), yText, events);
 }
 
 /**
- * What hears the pointer over a chart: tell(share of the width, event) is called as it moves. Returns
- * {catcher, cursor, show(x)}: two elements for the chart, and what moves the second to a place.
+ * Adds what hears the pointer and the arrow keys over a chart: a slider of `places`, and a cursor
+ * with words at one of them. nearest(share of the width) is a place, at(place) its x. Returns the
+ * chart, and its words as a table.
  */
-function catcherOf(chart, tell, attributes = {}) {
+function addCursor(chart, places, nearest, at, words) {
   const {left, right, top, bottom} = chart, cursor = svg('path', {class: 'cursor', d: ''});
+  let place = places - 1;
+  const tell = (x, y) => {
+    cursor.setAttribute('d', `M${at(place)} ${top}V${bottom}`);
+    catcher.setAttribute('aria-valuenow', place + 1);
+    catcher.setAttribute('aria-valuetext', words(place));
+    showTip(words(place), x, y);
+  };
   const hide = () => {
     cursor.setAttribute('d', '');
     showTip('');
@@ -168,85 +172,100 @@ function catcherOf(chart, tell, attributes = {}) {
     y: top,
     width: Math.max(1, right - left),
     height: bottom - top,
+    tabindex: 0,
+    role: 'slider',
+    'aria-label': chartName + ', arrow keys',
+    'aria-valuemin': 1,
+    'aria-valuemax': places,
+    'aria-valuenow': places,
+    'aria-valuetext': words(place),
     onpointermove: (event) => {
       const x = event.clientX - chart.root.getBoundingClientRect().left;
-      tell((x - left) / (right - left), event);
+      place = Math.min(places - 1, Math.max(0, nearest((x - left) / (right - left))));
+      tell(event.clientX, event.clientY);
     },
     onpointerleave: hide,
     onblur: hide,
-    ...attributes
+    onkeydown: (event) => {
+      const by = {ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10}[event.key];
+      if (!by) return;
+      event.preventDefault();
+      place = Math.min(places - 1, Math.max(0, place + by));
+      const box = chart.root.getBoundingClientRect();
+      tell(box.left + at(place), box.top + top);
+    }
   });
-  const show = (x) => cursor.setAttribute('d', `M${x} ${top}V${bottom}`);
-  return {catcher, cursor, show};
+  chart.root.append(cursor);
+  chart.root.insertBefore(catcher, chart.root.querySelector('.events'));
+  return [chart.root, asTable(() => Array.from({length: places}, (_, i) => words(i).split('\n')))];
 }
 
-/** A cursor that follows the pointer or the arrow keys. */
-function addCursor(chart, series, yText, label) {
+/** A cursor over updates, which tells the values of all series, and events. */
+function addUpdateCursor(chart, series, yText, events) {
   const all =
       series.reduce((longest, each) => each.x.length > longest.length ? each.x : longest, []);
   const nearest = (list, step) => list.reduce(
       (best, value, i) => Math.abs(value - step) < Math.abs(list[best] - step) ? i : best, 0);
-  let place = all.length - 1;
-  const tell = (x, y) => {
-    const step = all[place];
-    let text = `update ${count(step)}`;
+  const told = new Map();  // texts of events by place
+  for (const {step, text} of events) {
+    const place = nearest(all, step);
+    told.set(place, [...told.get(place) || [], `after update ${count(step)}: ${text}`]);
+  }
+  const words = (place) => {
+    const step = all[place], lines = [`update ${count(step)}`];
     for (const each of series) {
       const best = nearest(each.x, step);
       const at = each.x[best] === step ? '' : ` (update ${count(each.x[best])})`;
-      text += `\n${each.name}: ${(each.text || yText)(each.y[best])}${at}`;
+      lines.push(`${each.name}: ${(each.text || yText)(each.y[best])}${at}`);
     }
-    show(chart.x(step));
-    catcher.setAttribute('aria-valuetext', text);
-    showTip(text, x, y);
+    return [...lines, ...told.get(place) || []].join('\n');
   };
-  const {catcher, cursor, show} = catcherOf(chart, (share, event) => {
-    place = nearest(all, chart.x0 + share * (chart.x1 - chart.x0));
-    tell(event.clientX, event.clientY);
-  }, {tabindex: 0, role: 'slider', 'aria-label': label, 'aria-valuetext': ''});
-  catcher.addEventListener('keydown', (event) => {
-    const by = {ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10}[event.key];
-    if (!by) return;
-    event.preventDefault();
-    place = Math.min(all.length - 1, Math.max(0, place + by));
-    const box = chart.root.getBoundingClientRect();
-    tell(box.left + chart.x(all[place]), box.top + chart.top);
-  });
-  chart.root.append(cursor);
-  chart.root.insertBefore(catcher, chart.root.querySelector('.events'));
+  return addCursor(
+      chart, all.length, (share) => nearest(all, chart.x0 + share * (chart.x1 - chart.x0)),
+      (place) => chart.x(all[place]), words);
 }
 
 /**
- * Rows of stacked bars. rows: {name, values, note, thin, tip}; parts: {name, color, className}.
+ * Rows of stacked bars. rows: {name, values, note, thin}; parts: {name, color, className}.
  *  A row's bar is as long as its sum, or fitted to the width.
  */
 function stackedBars(
     width, rows, parts, {text, fitted = false, label = 72, end = 78, inside = null}) {
   const highest = Math.max(...rows.map((row) => sum(row.values)), 1e-30);
   const dense = rows.length > 40, left = label, space = Math.max(40, width - left - end);
-  const list = el('div', {class: 'bars' + (dense ? ' dense' : '')});
-  for (const row of rows) {
+  const list = el('div', {
+    class: 'bars' + (dense ? ' dense' : ''),
+    role: 'application',
+    'aria-label': chartName + ', arrow keys'
+  });
+  const bars = rows.flatMap((row) => {
     const all = sum(row.values), long = fitted ? space : space * all / highest;
-    const bar = el('span', {class: 'bar', style: `width:${long.toFixed(1)}px`});
+    const bar = el('span', {class: 'bar', style: `width:${long.toFixed(1)}px`}), drawn = [];
     row.values.forEach((value, i) => {
       if (value <= 0 || all <= 0) return;
       const share = value / all, pixels = share * long;
       const words = inside ? inside(value, share) : text(value);
-      bar.append(
+      const tip = `${row.full || row.name}: ${parts[i].name}\n${text(value)}, ${percent(share)}`;
+      drawn.push(
           el('span', {
             class: parts[i].className || '',
-            tabindex: dense ? null : 0,
+            role: 'img',
+            'aria-label': tip.replace('\n', ', '),
             style: `width:${(100 * share).toFixed(3)}%;` +
                 (parts[i].color ? `background:${parts[i].color};color:${parts[i].ink || ''}` : ''),
-            'data-tip': `${row.name}: ${parts[i].name}\n${text(value)}, ${percent(share)}`
+            'data-tip': tip
           },
              !dense && !row.thin && pixels > words.length * 7.5 + 6 ? words : ''));
     });
     list.append(
         el('div', {class: 'row' + (row.thin ? ' thin' : '')},
            el('span', {class: 'name', style: `width:${left}px`}, dense && row.thin ? '' : row.name),
-           bar, el('span', {class: 'end'}, row.note ?? text(all))));
-  }
-  return list;
+           add(bar, drawn), el('span', {class: 'end'}, row.note ?? text(all))));
+    return drawn;
+  });
+  addKeys(list, bars);
+  const cells = ({values}) => values.map((value, i) => `${parts[i].name}: ${text(value)}`);
+  return [list, asTable(() => rows.map((row) => [row.full || row.name, ...cells(row)]))];
 }
 
 /** Bytes of each part that has any, a line each. */
@@ -255,25 +274,17 @@ const partsText = (values, parts) =>
         .filter(Boolean)
         .join('\n');
 
-/** Columns: one for each slot, stacked. columns: lists of values by part. */
-function columnChart(width, height, columns, parts, {xText, yText, range, tips, xLabel = ''}) {
+/** Columns: one for each slot, stacked. columns: lists of values by part; tips(i): its words. */
+function columnChart(width, height, columns, parts, {xText, yText, range, tips}) {
   const highest = Math.max(...columns.map(sum), 1e-30);
-  const chart = frame(width, height, range, [0, highest], {yText, xText, xLabel});
+  const chart = frame(width, height, range, [0, highest], {yText, xText});
   const slot = (chart.right - chart.left) / columns.length;
   columns.forEach((column, i) => {
     let below = 0;
-    const group = svg('g', {'data-tip': tips(i)});
-    group.append(svg('rect', {
-      class: 'catcher',
-      x: chart.left + i * slot,
-      y: chart.top,
-      width: slot,
-      height: chart.bottom - chart.top
-    }));
     column.forEach((value, part) => {
       if (value <= 0) return;
       const y = chart.y(below + value);
-      group.append(svg('rect', {
+      chart.root.append(svg('rect', {
         x: chart.left + i * slot,
         y,
         width: Math.max(0.7, slot - (slot > 4 ? 1 : 0)),
@@ -282,7 +293,8 @@ function columnChart(width, height, columns, parts, {xText, yText, range, tips, 
       }));
       below += value;
     });
-    chart.root.append(group);
   });
-  return chart.root;
+  return addCursor(
+      chart, columns.length, (share) => Math.floor(share * columns.length),
+      (i) => chart.left + (i + 0.5) * slot, tips);
 }

@@ -75,7 +75,7 @@ function lossChart(others) {
     return [
       lineChart(
           width, Math.min(420, Math.max(260, width / 3)), series,
-          {log, events: allEvents(), label: 'loss over updates'}),
+          {log, events: allEvents()}),
       legend(series.filter((each) => !each.faint).map(({name, color}) => ({name, color})))
     ];
   });
@@ -159,7 +159,7 @@ function curvesPanel() {
           (width) => lineChart(
               width, 200,
               [{name: title, color: cssColor(color), x: column('step'), y: column(name), text}],
-              {yText: text, events: allEvents(), label: title, ...options})));
+              {yText: text, events: allEvents(), ...options})));
   return [
     card,
     el('div', {class: 'grid'},

@@ -125,13 +125,7 @@ function areaChart(width, height, columns, parts, long, highest, words) {
     }
     below = above;
   });
-  const {catcher, cursor, show} = catcherOf(chart, (share, event) => {
-    const i = Math.min(columns.length - 1, Math.max(0, Math.floor(share * columns.length)));
-    show(at(i + 0.5));
-    showTip(
-        `${words(i)}: ${bytes(sum(columns[i]))}\n${partsText(columns[i], parts)}`, event.clientX,
-        event.clientY);
-  });
-  chart.root.append(cursor, catcher);
-  return chart.root;
+  return addCursor(
+      chart, columns.length, (share) => Math.floor(share * columns.length), (i) => at(i + 0.5),
+      (i) => `${words(i)}: ${bytes(sum(columns[i]))}\n${partsText(columns[i], parts)}`);
 }

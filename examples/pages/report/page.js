@@ -63,7 +63,44 @@ const sum = (values) => values.reduce((all, value) => all + value, 0);
 function figure(title, value, ...notes) {
   return el(
       'div', {class: 'figure'}, el('dt', {}, title), el('dd', {}, value),
-      notes.map((note) => note && el('p', {}, note)));
+      notes.map((note) => note && el('dd', {class: 'note'}, note)));
+}
+
+// ---- tables, and charts for those who use keys or do not see them ----
+
+/** A part of the page that keys scroll where it is too wide. */
+const scroller = (...content) =>
+    el('div', {class: 'scroll', tabindex: 0, role: 'group', 'aria-label': 'table'}, content);
+
+/** A chart's numbers as a table, made when it is opened. `rows()`: lists, with a name first. */
+function asTable(rows) {
+  const place = el('details', {class: 'numbers'}, el('summary', {}, 'as a table'));
+  const line = ([name, ...cells]) =>
+      el('tr', {}, el('th', {scope: 'row'}, name), cells.map((text) => el('td', {}, text)));
+  place.addEventListener('toggle', () => {
+    if (place.childElementCount < 2) place.append(scroller(el('table', {}, rows().map(line))));
+  });
+  return place;
+}
+
+/** Makes a chart one stop of the Tab key: arrows go from part to part and from row to row. */
+function addKeys(chart, parts) {
+  parts.forEach((part, i) => part.tabIndex = i ? -1 : 0);
+  chart.addEventListener('keydown', (event) => {
+    const {key, target} = event;
+    const at = parts.indexOf(target), isElsewhere = (part) => part.parentNode !== target.parentNode;
+    const next = {
+      ArrowRight: () => parts[at + 1],
+      ArrowLeft: () => parts[at - 1],
+      ArrowDown: () => parts.slice(at).find(isElsewhere),
+      ArrowUp: () => parts.slice(0, at).findLast(isElsewhere)
+    }[key]?.();
+    if (!next) return;
+    target.tabIndex = -1;
+    next.tabIndex = 0;
+    next.focus();
+    event.preventDefault();
+  });
 }
 
 // ---- choices: in the address, so that a link and a reload keep them ----
@@ -114,6 +151,7 @@ function selector(key, label, options, otherwise, onChange) {
 // ---- panels, which are drawn again when their width changes ----
 
 const drawings = [];
+let chartName = '';  // of what is drawn at the moment: its panel's title
 /** A card. `draw(width)` returns its changing content; what else is given stands above it. */
 function panel(title, about, ...content) {
   return el('section', {}, el('h2', {}, title), about && el('p', {class: 'about'}, about), content);
@@ -126,7 +164,9 @@ function drawn(draw, className = '') {
     width: 0,
     draw: () => {
       drawing.width = place.clientWidth;
-      if (drawing.width > 0) place.replaceChildren(...[draw(drawing.width)].flat().filter(Boolean));
+      chartName = place.closest('section').querySelector('h2').textContent;
+      if (drawing.width > 0)
+        place.replaceChildren(...[draw(drawing.width)].flat(Infinity).filter(Boolean));
     }
   };
   drawings.push(drawing);

@@ -1,6 +1,10 @@
-// The head of a run's page: what ran, its numbers against the plan, and where a step went.
+// The head of a run's page: what ran, its numbers against the simulation, and where a step went.
+// "Simulated" is one number everywhere: the recorded plan with the measured costs; where ranks
+// share cores, with the CPU time of each computation, as if each rank had a core.
 
 const flagsOf = (summary) => (summary.config && summary.config.flags) || {};
+/** The version of a thing that is called simulated; `versions`: by "simulated", "own_cores". */
+const simulatedOf = (versions) => versions?.own_cores ?? versions?.simulated;
 const lastWindow = () => data.windows[data.windows.length - 1];
 
 function copyButton(text) {
@@ -24,6 +28,10 @@ function copyButton(text) {
   return button;
 }
 const command = (text) => el('div', {class: 'command'}, el('code', {}, text), copyButton(text));
+
+const madeBy = (words, version) =>
+    el('footer', {class: 'about'}, 'made by ', el('code', {}, words || 'plangrad'),
+       version && `, plangrad ${version}`);
 
 function modelWords(summary) {
   const {model = {}} = summary.config || {}, words = [];
@@ -116,13 +124,8 @@ function head() {
         ['Model', modelWords(summary)], ['Data', file.split('/').pop()],
         ['Layout', layoutWords(summary)], ['Compressed', extraWords(summary)],
         ['Training', trainingWords(summary)], ['Length', `${steps} in ${seconds(summary.seconds)}`],
-        ['Machine', machineWords(summary)],
-        [
-          'When',
-          [summary.date, summary.version && `plangrad ${summary.version}`].filter(Boolean).join(
-              ', ')
-        ],
-        ...(data.pretended || []), ['Pipeline drained', data.drains]
+        ['Machine', machineWords(summary)], ['When', summary.date], ...(data.pretended || []),
+        ['Pipeline drained', data.drains]
       ]));
 }
 
@@ -141,7 +144,8 @@ function liveNote(state) {
              ' A page is written every 30 s: this run has ended without a word, or a long step ' +
                  'keeps it busy.' :
              '');
-    if (old > 32 && old < 600 && box.checked && !document.hidden) location.reload();
+    if (performance.now() > 4000 && old > 32 && old < 600 && box.checked && !document.hidden)
+      location.reload();
   };
   tell();
   setInterval(tell, 5000);
@@ -155,9 +159,8 @@ function numbers() {
   const total = (rank) => rank.total || 0, peaks = (summary.peak_bytes || []).map(total);
   const fullest = peaks.indexOf(Math.max(...peaks));
   const rate = summary[unit + '_per_second'],
-        update = summary.update_seconds.steady_state ?? summary.update_seconds.simulated,
-        planned = summary[unit + '_per_update'] / update;
-  const shared = summary.shared_cores, own = summary.bubble.own_cores;
+        update = summary.update_seconds.steady_state ?? simulatedOf(summary.update_seconds),
+        simulated = summary[unit + '_per_update'] / update, shared = summary.shared_cores;
   const validation = summary.validation_loss ?? data.metrics.validation.at(-1)?.validation_loss;
   const accuracy =
       summary.validation_accuracy ?? data.metrics.validation.at(-1)?.validation_accuracy;
@@ -170,10 +173,8 @@ function numbers() {
               `${shared.ranks} ranks on ${
                   plural(shared.cores, 'core')}: they can be busy for at most ${
                   percent(shared.cores / shared.ranks)} of the time. `),
-           'In the rest of a computation’s measured time its rank has no core. ' +
-               `With a core for each rank an update would take ${
-                   seconds(summary.update_seconds.own_cores)}, and ranks would be idle for ${
-                   percent(own)} of it.`),
+           'In the rest of a computation’s measured time its rank has no core. Simulated times ' +
+               'are those with a core for each rank.'),
     el('dl', {class: 'figures'},
        figure(
            'validation loss',
@@ -182,10 +183,10 @@ function numbers() {
            accuracy !== undefined && `${percent(accuracy)} right`),
        figure(
            `${unit} per second`, digits(rate),
-           `${count(planned)} planned, if every update took the ${
-               seconds(update)} that the plan does`),
+           `${count(simulated)} if every update took the ${seconds(update)} that are simulated`),
        figure(
-           'peak memory of the fullest rank in training', peaks.length ? bytes(peaks[fullest]) : 'not yet',
+           'peak memory of the fullest rank in training',
+           peaks.length ? bytes(peaks[fullest]) : 'not yet',
            peaks.length > 1 && `rank ${fullest}; the least full has ${bytes(Math.min(...peaks))}`,
            pruned.length ? `${bytes(Math.max(...pruned))} since the pruning` : '',
            validating.length && Math.max(...validating) > peaks[fullest] ?
@@ -197,7 +198,8 @@ function numbers() {
 }
 /** Where the pipeline drains seldom, the few recorded updates are not like the others. */
 function idleFigure(bubble, shown) {
-  const recorded = `${percent(bubble.simulated)} planned, ${percent(bubble.measured)} measured`;
+  const recorded =
+      `${percent(simulatedOf(bubble))} simulated, ${percent(bubble.measured)} measured`;
   const where = `in updates ${shown.first} to ${shown.last}`;
   const cores = bubble.without_core > 0.005 &&
       `for another ${percent(bubble.without_core)} of the time a rank that computes has no core`;
@@ -205,19 +207,19 @@ function idleFigure(bubble, shown) {
     return figure(
         'idle', recorded, `${where}; ${percent(bubble.all_steps)} over all updates`, cores);
   return figure(
-      'idle', `${percent(bubble.steady_state)} planned, ${percent(bubble.all_steps)} measured`,
-      'over all updates; planned for a pipeline that stays full',
+      'idle', `${percent(bubble.steady_state)} simulated, ${percent(bubble.all_steps)} measured`,
+      'over all updates; simulated for a pipeline that stays full',
       `${recorded} ${where}, which fill and drain`, cores);
 }
 /** What the plan needs on its fullest rank, beside what was measured. */
 const memoryAgainstPlan = (shown) =>
-    shown.levels?.[shown.level] &&
-    `${bytes(Math.max(...shown.levels[shown.level].peaks))} planned`;
+    shown.levels?.[shown.level] && `${bytes(Math.max(...shown.levels[shown.level].peaks))} planned`;
 
 // ---- where a step went ----
 
-const stepColors =
-    ['forward-1', 'backward-1', 'update', 'no-core', 'waits', 'communication', 'series-2', 'bubble'];
+const stepColors = [
+  'forward-1', 'backward-1', 'update', 'no-core', 'waits', 'communication', 'series-2', 'bubble'
+];
 const stepParts = (shown) => colored(shown.parts, stepColors);
 
 /** Ranks whose bars are one: each alone, or if there are many, those that compute the same. */
@@ -227,11 +229,16 @@ function rankGroups(shown) {
 }
 const groupName = (ranks) => `rank ${ranks[0]}` + (ranks.length > 1 ? ` +${ranks.length - 1}` : '');
 /** The width of the names of ranks. */
-const barLabel = (shown, width) =>
-    rankGroups(shown).length < shown.bars.measured.length ? 100 : width > 500 ? 72 : 56;
-const groupNote = (shown, what) => rankGroups(shown).length < shown.bars.measured.length ?
-    ` “+7” stands for 7 more ranks that compute the same; bars are ${what}.` :
-    '';
+const barLabel = (shown, width) => rankGroups(shown).length < shown.bars.measured.length ? 100 :
+    width > 500                                                                          ? 72 :
+                                                                                           56;
+/** Explains the name of the first group of several ranks. */
+function groupNote(shown, what) {
+  const group = rankGroups(shown).find((ranks) => ranks.length > 1), more = group?.length - 1;
+  return group ? ` “+${more}” stands for ${plural(more, 'more rank')} that ${
+                     more > 1 ? 'compute' : 'computes'} the same; bars are ${what}.` :
+                 '';
+}
 /** The mean of the lists of a group's ranks, part by part. */
 const meanOf = (ranks, lists) =>
     lists[ranks[0]].map((_, part) => sum(ranks.map((rank) => lists[rank][part])) / ranks.length);
@@ -241,32 +248,28 @@ const idleShare = (parts) => 1 - sum(parts.slice(0, 4)) / sum(parts);
 
 function whereAStepWent() {
   const shown = shownWindow(), updates = shown.last - shown.first + 1;
-  const both = chosen('bars', 'both');
+  const both = chosen('bars', 'both'), lists = {...shown.bars, simulated: simulatedOf(shown.bars)};
   const rows = [];
   for (const ranks of rankGroups(shown)) {
-    const bars = (version) => meanOf(ranks, shown.bars[version]), name = groupName(ranks);
+    const bars = (version) => meanOf(ranks, lists[version]), name = groupName(ranks);
     const values = bars('measured');
     const line = (version, thin) => ({
-      name: `${name}${thin ? ', planned' : ', measured'}`,
+      full: `${name}, ${version}`,
       thin,
       values: bars(version).map((value) => value / updates),
       note: thin ? '' : `${percent(idleShare(values))} idle`
     });
-    if (both !== 'planned') rows.push({...line('measured', false), name});
+    if (both !== 'simulated') rows.push({...line('measured', false), name});
     if (both !== 'measured')
       rows.push({
         ...line('simulated', both === 'both'),
         name: both === 'both' ? '' : name,
-        note: both === 'both' ? 'planned' :
-                                `${percent(idleShare(bars('simulated')))} idle`
+        note: both === 'both' ? 'simulated' : `${percent(idleShare(bars('simulated')))} idle`
       });
   }
   const note = `Shares of the mean of updates ${shown.first} to ${shown.last}: ${
-                   seconds(shown.seconds.measured / updates)} an update measured, ${
-                   seconds(shown.seconds.simulated / updates)} planned` +
-      (shown.seconds.own_cores ?
-           `, ${seconds(shown.seconds.own_cores / updates)} with a core for each rank.` :
-           '.');
+      seconds(shown.seconds.measured / updates)} an update measured, ${
+      seconds(simulatedOf(shown.seconds) / updates)} simulated.`;
   return panel(
       'Where a step went', note + groupNote(shown, 'their means'),
       drawn(
@@ -275,8 +278,8 @@ function whereAStepWent() {
                   switcher(
                       'bars', 'Bars',
                       [
-                        ['both', 'measured and planned'], ['measured', 'measured'],
-                        ['planned', 'planned']
+                        ['both', 'measured and simulated'], ['measured', 'measured'],
+                        ['simulated', 'simulated']
                       ],
                       'both', rebuild)),
                stackedBars(width, rows, stepParts(shown), {
@@ -291,5 +294,5 @@ function whereAStepWent() {
                                  .some((ranks) => ranks.some((rank) => rank[i] > 0))))]),
       el('p', {class: 'about'},
          `The chain of instructions that sets the length: measured ${
-             shown.path.measured}; planned ${shown.path.simulated}.`));
+             shown.path.measured}; simulated ${simulatedOf(shown.path)}.`));
 }

@@ -41,7 +41,7 @@ function profilePanel() {
                    ['all', 'all ranks together'], ...profile.map((_, i) => [String(i), `rank ${i}`])
                  ],
                  'all', rebuild)),
-      el('div', {class: 'scroll'},
+      scroller(
          el('table', {class: 'kernels'},
             el('tr', {},
                ['kernel', 'time', 'share', 'calls', 'GFLOP', 'bytes', 'limit', 'of limit'].map(

@@ -45,7 +45,8 @@ function runPanels() {
         'One update in time',
         `Update ${shown.cells.update.version}, from the middle of those recorded.`,
         timelinePanel(shown, stageCount())),
-    memoryPanel(), curvesPanel(), wirePanel(), filesPanel()
+    memoryPanel(), curvesPanel(), wirePanel(), filesPanel(),
+    madeBy(data.summary.command, data.summary.version)
   ];
 }
 function rebuild() {

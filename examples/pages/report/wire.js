@@ -61,7 +61,7 @@ function bitsChart() {
   const layers = [...new Set(choices.flatMap(({bits}) => Object.keys(bits)))];
   return [
     el('h3', {}, 'Bits of each layer\'s gradient on the wire'),
-    el('div', {class: 'scroll'},
+    scroller(
        el('table', {class: 'bits'},
           el('tr', {}, el('th', {}, 'after update'),
              choices.map(({step}) => el('th', {}, count(step)))),

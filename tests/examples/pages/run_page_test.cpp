@@ -220,7 +220,7 @@ TEST_CASE("the first late cell is the one that took longer, not those that waite
   CHECK(late->rank == 1);
   CHECK(words_of(late->computation) == "backward 1");
   CHECK(late->seconds == Approx(3));
-  CHECK(late->why == "took 5 s where 2 s are planned");
+  CHECK(late->why == "took 5 s where 2 s are simulated");
 }
 
 TEST_CASE("the peak of all ranks together: ranks in any order, one category", "[report]") {
@@ -346,8 +346,9 @@ TEST_CASE("a page has the bytes of each rank, and says which updates the memory 
   CHECK(report["windows"][0]["first"] == 2);
   CHECK(report["windows"][0]["last"] == 2);
   CHECK_THAT(report["about_times"].get<std::string>(),
-             Contains("2 ranks on 1 core: they can be busy for at most 50% of the time"));
+             Contains("2 ranks on 1 core can be busy for at most 50% of the time"));
   CHECK(report["windows"][0]["bars"]["own_cores"].size() == 2);
+  CHECK(report["title"] == std::filesystem::path(folder.path).filename().string() + ": a run");
 }
 
 TEST_CASE("a page says what is pretended, in words", "[report]") {
