@@ -59,9 +59,9 @@ IDLE = """(() => {
 })()"""
 TICKS = """[...document.querySelectorAll('section')].find(each => each.innerText.startsWith('Loss'))
   .querySelector('.chart').textContent.split('update')[0]"""
-# By run: whether its validation loss is bold, and the loss.
+# By run: whether its training loss is bold, and the loss.
 LOSSES = """[...document.querySelectorAll('.runs tr')].find(
-    each => each.textContent.startsWith('validation loss')).querySelectorAll('td').values().map(
+    each => each.textContent.startsWith('training loss')).querySelectorAll('td').values().map(
         each => [!!each.querySelector('b'), parseFloat(each.textContent)]).toArray()"""
 
 
@@ -79,7 +79,7 @@ def running(report):
     path = report.replace("report.html", "running.html")
     with open(path, "w", encoding="utf-8") as file:
         file.write(text.replace('"state":"finished"', '"state":"running"'))
-    return path
+    return path + "#reload=no"
 
 
 def timelines(checks, page, when):

@@ -97,7 +97,7 @@ TEST_CASE("on four ranks every schedule writes metrics, a summary, a trace and a
     CHECK(named == std::set<int>{0, 1, 2, 3, 4, 5, 6, 7});  // measured, and simulated
     CHECK(computing == named);
     CHECK_THAT(plangrad::nn::read_file(out + "/report.html"),
-               Contains("<title>train_gpt: " + split.schedule + ", 4 ranks</title>"));
+               Contains(": train_gpt: " + split.schedule + ", 4 ranks</title>"));
     const json report = report_of(out);
     for (const json& shown : report["windows"]) CHECK(shown["cells"]["rows"].size() == 4);
     // Weights and optimizer's state of each stage, and of the table that two of them share.

@@ -131,7 +131,7 @@ TEST_CASE("a cyclic run says its setting and gap, where they were not given, too
   CHECK_FALSE(flags_of("ordinary", {}).contains("--setting"));
   for (const std::string setting : {"data", "pipeline"})
     CHECK_THAT(plangrad::nn::read_file(runs.path(setting) + "/report.html"),
-               Contains("<title>train_gpt: cyclic-v2 (" + setting + "), 4 ranks</title>"));
+               Contains(": train_gpt: cyclic-v2 (" + setting + "), 4 ranks</title>"));
 }
 
 TEST_CASE("what follows from a cyclic schedule ends when a run goes on with another") {
