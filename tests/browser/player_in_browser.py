@@ -106,9 +106,11 @@ def check_bubbles(checks, page):
             page.evaluate("ask({schedule: '1f1b', stages: 4, microbatches: 8})")
             page.evaluate("""controls.schedule('%s'),
                 Object.assign(controls.request, %s), ask(controls.request)""" % (
-                    schedule["name"], "{endless: true}" if endless else "{}"))
+                    schedule["name"], "{endless: true, steps: undefined}" if endless else "{}"))
             name = schedule["name"] + endless * ", endless"
-            if not checks.check(page.evaluate("!!state.answer.facts"), name + " has no facts"):
+            asked = page.evaluate("state.answer.facts && [state.request.schedule, "
+                                  "!!state.request.endless]")
+            if not checks.check(asked == [schedule["name"], endless], name + " is not shown"):
                 continue
             found = page.evaluate(BUBBLES)
             checks.check(len(set(found["drawn"])) == 1 and len(set(found["long"])) <= 1 and
@@ -140,6 +142,8 @@ def check_way_back(checks, page):
                      page.evaluate("state.request.data_parallel"), replicas)
     for stages in 64, 32:
         page.evaluate("ask({schedule: '1f1b', stages: %d, microbatches: 4})" % stages)
+    page.evaluate("document.querySelector('[data-control=endless] input').click()")
+    page.wait_until("titleOf(state.answer).includes('endless; the part between')")
     checks.equal("the slider's end", page.evaluate(SLIDER % "stages" + ".max"), "64")
 
 

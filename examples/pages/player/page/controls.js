@@ -196,6 +196,7 @@ class Controls {
       else
         delete r[key];
       if (key === 'zero' && chosen) r.data_parallel = Math.max(2, r.data_parallel || 1);
+      if (key === 'endless') delete r.steps;  // it has any number of them
     };
     if (field.kind === 'yes') return this.check(name, value, set, words.what);
     if (field.kind === 'choice')

@@ -27,7 +27,7 @@ class PlanText {
       onscroll: () => this.follow(),
       oninput: () => {
         clearTimeout(this.timer);
-        this.timer = setTimeout(() => edited(this.field.value), 250);
+        this.timer = setTimeout(() => edited(this.sent = this.field.value), 250);
         this.update();
       }
     });
@@ -43,7 +43,7 @@ class PlanText {
     this.starts = [0];  // of lines
     for (const line of lines) this.starts.push(this.starts.at(-1) + line.length + 1);
     this.field.rows = Math.min(text.trim().split('\n').length + 1, 14);
-    if (document.activeElement !== this.field) this.field.value = text;
+    if (text !== this.sent) this.field.value = this.sent = text;  // else one may type on
     const [line, column] = error?.place || [];
     this.verdict.className = error ? 'error' : 'notice';
     this.verdict.textContent = error ?
