@@ -16,8 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// The checkpoints of a folder, by the names of their manifests; those that can't be read are left
-/// out.
+/// The checkpoints of a folder that can be read, by the names of their manifests.
 using Manifests = std::map<std::string, Manifest>;
 
 Manifests readable_manifests(const fs::path& folder) {

@@ -17,8 +17,7 @@ class MeetingRun;  // meetings.cpp
 class Traffic;     // links.h
 
 /// An event is a computation, or a message with all its ends: a send and its recv, a reduction on
-/// all members of its group. Cells are counted over all rows; an event is numbered by one of its
-/// cells.
+/// all members of its group. Cells are counted over all rows; an event has the number of one cell.
 struct Events {
   std::vector<const Instruction*> cells;
   std::vector<int> row_begin;  ///< the first cell of each rank

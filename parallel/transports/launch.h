@@ -149,8 +149,7 @@ std::string host_name();
 /// Numbers the hosts, given the name of each rank's host: in the order of their first ranks, so
 /// that sums by hosts have one order. Returns host numbers by rank.
 std::vector<int> host_numbers(const std::vector<std::string>& names);
-/// Returns host numbers by rank, from the names of the hosts themselves. All ranks call it
-/// together.
+/// Returns host numbers by rank, from the hosts' own names. All ranks call it together.
 /// throws: Error after `timeout` seconds, or if a host has no name
 std::vector<int> hosts_of_ranks(Transport& transport, double timeout);
 /// Returns host numbers by rank if each host has `ranks_per_host` ranks; the last may have fewer.
