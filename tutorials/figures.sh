@@ -75,7 +75,7 @@ results=tests/benchmarks/results
 # The page begins with the game; the version stays that of the release, or each commit would change it.
 plan draw --schedule 1f1b --stages 4 --microbatches 6 --game --out "$new/page.html" >/dev/null
 version=$(sed -n 's/^project(plangrad VERSION \([0-9.]*\) .*/\1/p' CMakeLists.txt)
-sed 's/"version":"[^"]*"/"version":"'"$version"'"/' "$new/page.html" >"$new/player.html"
+sed 's/\("made":{[^}]*"version":"\)[^"]*/\1'"$version/" "$new/page.html" >"$new/player.html"
 rm "$new/page.html"
 
 # ---- 04: messages
