@@ -99,14 +99,18 @@ BUBBLES = """(() => {
 })()"""
 
 
+def choose(page, schedule, more="{}"):
+    """Chooses a schedule where 1F1B was."""
+    page.evaluate("""controls.request = {schedule: '1f1b', stages: 4, microbatches: 8},
+        controls.schedule('%s'), Object.assign(controls.request, %s), ask(controls.request)"""
+                  % (schedule, more))
+
+
 def check_bubbles(checks, page):
     """One plan, one bubble: in the large number, the table, rows, the picture and the quiz."""
     for schedule in page.evaluate("page.schedules"):
         for endless in (False, True)[:1 + schedule["has_order"]]:
-            page.evaluate("ask({schedule: '1f1b', stages: 4, microbatches: 8})")
-            page.evaluate("""controls.schedule('%s'),
-                Object.assign(controls.request, %s), ask(controls.request)""" % (
-                    schedule["name"], "{endless: true, steps: undefined}" if endless else "{}"))
+            choose(page, schedule["name"], "{endless: true, steps: undefined}" if endless else "{}")
             name = schedule["name"] + endless * ", endless"
             asked = page.evaluate("state.answer.facts && [state.request.schedule, "
                                   "!!state.request.endless]")
@@ -124,8 +128,7 @@ def check_overlaps(checks, page):
     names = [each["name"] for each in page.evaluate("page.schedules") if each["overlaps"]]
     checks.check({"2bw", "paci", "zb-h2"} <= set(names), "only these overlap: %r" % names)
     for name in names:
-        page.evaluate("ask({schedule: '1f1b', stages: 4, microbatches: 8})")
-        page.evaluate("controls.schedule('%s'), ask(controls.request)" % name)
+        choose(page, name)
         bubble, steps = page.evaluate("[state.answer.facts.bubble, state.request.steps]")
         page.evaluate("ask({schedule: '1f1b', stages: 4, microbatches: 8, steps: %d})" % steps)
         flush = page.evaluate("state.answer.facts.bubble")

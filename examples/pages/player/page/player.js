@@ -224,10 +224,14 @@ function startWorker() {
 function answerOf(request, number) {
   return answered = answered.then(
              () => number < asks ? null : new Promise(done => {
-               const note = setTimeout(
-                   () => sayOfControls('Computing … another choice ends this.'), silence);
+               let said = false;
+               const note = setTimeout(() => {
+                 said = true;
+                 sayOfControls('Computing … another choice ends this.');
+               }, silence);
                const end = answer => {
                  clearTimeout(note);
+                 if (said) sayOfControls('');
                  busy = null;
                  done(answer);
                };

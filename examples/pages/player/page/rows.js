@@ -92,7 +92,8 @@ function answerOfRows(answer, text) {
       length: words.map(word => word.text.length)
     };
   }
-  const word = error?.place && source(error.place[0], error.place[1]);
-  if (word) shown.error = {...error, place: [error.place[0], word.at, word.text.length]};
+  const [line, column] = error?.place || [], word = source(line, column);
+  if (error) shown.error = {...error, message: error.message.split('\n')[0]};
+  if (word) shown.error.place = [line, word.at, word.text.length];
   return shown;
 }
