@@ -110,13 +110,13 @@ done
 
 # ---- 06: pipelines
 for schedule in gpipe 1f1b; do
-  quote "$schedule" draw --schedule $schedule --stages 4 --microbatches 8
+  quote "$schedule" draw --schedule $schedule --stages 4 --microbatches 8 --backward 1
   draw "$schedule" --schedule $schedule --stages 4 --microbatches 8 --backward 2
 done
 {
   echo '```'
   for schedule in 1f1b message-driven 'message-driven --in-flight 5'; do
-    flags="--schedule $schedule --stages 3 --microbatches 6 --latency 1"
+    flags="--schedule $schedule --stages 3 --microbatches 6 --backward 1 --latency 1"
     echo "\$ build/bin/plan draw $flags"
     plan draw $flags
   done
@@ -127,7 +127,7 @@ draw two_parts tests/parallel/plans/zero_bubble.plan --backward 2
 quote machine machine v100-aws
 quote lowered show --schedule 1f1b --stages 2 --microbatches 3
 quote facts verify --schedule 1f1b --stages 4 --microbatches 8
-late='--schedule 1f1b --stages 2 --data-parallel 2 --microbatches 4 --backward 2 --latency 0.3'
+late='--schedule 1f1b --stages 2 --data-parallel 2 --microbatches 4 --latency 0.3'
 quote breakdown simulate $late
 draw critical_path $late --critical-path
 {
@@ -145,7 +145,7 @@ draw critical_path $late --critical-path
 for schedule in interleaved zb-h1; do
   [[ $schedule == zb-h1 ]] && size='4 --microbatches 8' || size='8 --microbatches 4'
   size="--stages $size"
-  quote "${schedule//-/_}" draw --schedule $schedule $size --columns 60 --backward 2
+  quote "${schedule//-/_}" draw --schedule $schedule $size
   draw "${schedule//-/_}" --schedule $schedule $size --backward 2
 done
 # chunked NAME STAGES FORWARD FORMULA: four ranks and eight microbatches; a stage's forward takes
@@ -162,7 +162,7 @@ chunked() {
       'BEGIN { printf "%.3g s, %.3g%%", four - three - 24, 100 * (1 - 24 / (four - three)) }'
   }
   echo "| \`$1\` | $(fact 'stages of each rank' $size) | $4 | $(idle) | $(idle --clip)" \
-    "| $(fact 'peak in models' $size) | $(fact messages $size) |"
+    "| $(fact 'peak in models' $size) | $(fact messages $size --steps 1) |"
 }
 {
   echo '| schedule | stages of each rank | idle, formula | idle, simulated | with clipping | peak in models | messages |'
@@ -182,8 +182,8 @@ command -v python3 >/dev/null ||
 {
   printf '```\n$ python3 examples/own_schedule.py | build/bin/plan lower - >runs/own.plan\n'
   python3 examples/own_schedule.py | plan lower - >"$new/own.plan"
-  printf '$ build/bin/plan draw runs/own.plan\n'
-  plan draw "$new/own.plan"
+  printf '$ build/bin/plan draw runs/own.plan --backward 1\n'
+  plan draw "$new/own.plan" --backward 1
   printf '$ build/bin/plan verify runs/own.plan | grep -E "peak|bubble"\n'
   plan verify "$new/own.plan" | grep -E 'peak|bubble'
   printf '```\n'
@@ -284,8 +284,8 @@ never_drains='--endless --schedule 2bw --stages 2 --microbatches 2'
 {
   printf '```\n$ build/bin/plan show %s\n' "$never_drains"
   plan show $never_drains | grep -v '^#'  # how long the proof took differs
-  printf '$ build/bin/plan simulate %s --backward 2 | grep steady\n' "$never_drains"
-  plan simulate $never_drains --backward 2 | grep steady
+  printf '$ build/bin/plan simulate %s | grep steady\n' "$never_drains"
+  plan simulate $never_drains | grep steady
   printf '```\n'
 } >"$new/endless.md"
 {
@@ -300,8 +300,8 @@ draw 2bw --schedule 2bw $size --steps 3 $scale
 draw 2bw_versions --schedule 2bw $size --steps 3 $scale --lanes versions
 draw drift --schedule paci $size --steps 3 $scale
 draw stashless --schedule paci --stages 4 --microbatches 1 --steps 12 $scale
-quote 2bw show --schedule 2bw --stages 2 --microbatches 2 --steps 3
-quote clipped show --schedule 2bw --stages 2 --microbatches 2 --steps 3 --clip --tied
+quote 2bw show --schedule 2bw --stages 2 --microbatches 2
+quote clipped show --schedule 2bw --stages 2 --microbatches 2 --clip --tied
 {
   echo '| schedule | versions, by stage | staleness | microbatches kept, by stage | bubble of 10 batches |'
   echo '| --- | --- | --- | --- | --- |'
@@ -363,19 +363,19 @@ quote clipped show --schedule 2bw --stages 2 --microbatches 2 --steps 3 --clip -
   done
 } >"$new/2bw_waits.md"
 {
-  few='simulate --schedule 2bw --stages 8 --microbatches 1 --steps 48 --backward 2'
+  few='simulate --schedule 2bw --stages 8 --microbatches 1 --steps 48'
   printf '```\n$ build/bin/plan %s\n' "$few"
   plan $few 2>&1
   printf '```\n'
 } >"$new/2bw_note.md"
 
-# ---- 08: cyclic data parallelism
+# ---- 08: cyclic data parallelism, in which a forward and a backward are a time step each
 dance='--schedule cyclic-v2 --stages 4' side_by_side='--schedule data --data-parallel 4 --stages 4'
-quote dance draw --schedule cyclic-v2 --stages 3 --steps 3
+quote dance draw --schedule cyclic-v2 --stages 3 --steps 3 --backward 1
 quote cyclic show --schedule cyclic-v2 --stages 3 --steps 2
-quote cyclic_facts verify $dance
+quote cyclic_facts verify $dance --backward 1
 quote home show --schedule cyclic-v2 --setting zero --stages 3 --steps 1
-scale='--alive --width 971 --seconds 30'
+scale='--backward 1 --alive --width 971 --seconds 30'
 draw dance $dance --steps 3 $scale
 draw side_by_side $side_by_side --steps 3 $scale
 draw model $dance --setting model --steps 3 $scale
@@ -390,32 +390,32 @@ draw model $dance --setting model --steps 3 $scale
         for (i = 0; i < 4; ++i) printf " %s |", read[j, i]
         print "" } }'
 } >"$new/reads.md"
-steady() { fact "$1" "${@:2}" --steps 8 --time-steps; }  # steady NAME FLAGS...
+steady() { fact "$1" --backward "${@:2}" --steps 8 --time-steps; }  # steady NAME BACKWARD FLAGS...
 {
   echo '| N | activations, `data` | activations, `cyclic-v2` | sums, `data` | sums, `cyclic-v2` |'
   echo '| --- | --- | --- | --- | --- |'
   for n in 2 3 4 5 6 7 8 9 16; do
     both=("--schedule data --data-parallel $n --stages $n" "--schedule cyclic-v2 --stages $n")
-    echo "| $n | $(steady activations ${both[0]}) | $(steady activations ${both[1]})" \
-      "| $(steady 'gradient sums' ${both[0]}) | $(steady 'gradient sums' ${both[1]}) |"
+    echo "| $n | $(steady activations 1 ${both[0]}) | $(steady activations 1 ${both[1]})" \
+      "| $(steady 'gradient sums' 1 ${both[0]}) | $(steady 'gradient sums' 1 ${both[1]}) |"
   done
 } >"$new/flat.md"
 {
   echo '| turns | devices | activations in a time step | visits of a stage in a time step |'
   echo '| --- | --- | --- | --- |'
-  counted() {  # counted TURNS DEVICES CHANGE FLAGS...: 40 updates, with a change of the plan
+  counted() {  # counted TURNS DEVICES CHANGE BACKWARD FLAGS...: 40 updates of a changed plan
     local said
-    said=$(plan show $dance --steps 40 | sed -E "$3" | plan verify --time-steps "${@:4}" -)
+    said=$(plan show $dance --steps 40 | sed -E "$3" | plan verify - --time-steps --backward "${@:4}")
     echo "| $1 | $2 | $(sed -n 's/^activations  *//p' <<<"$said")" \
       "| $(sed -n 's/^visits of a stage  *//p' <<<"$said") |"
   }
   none='1s/ stagger 2//; s/ ?0t[0-9]+[<>][0-9]+//g'
   first='1s/stagger 2/stagger 1/; s/ 0t([4-9]|[0-9]{2,})[<>][0-9]+//g'
-  counted 'at every microbatch' 'alike' ''
-  counted 'none' 'alike' "$none"
-  counted 'at every microbatch' 'one 10% slower' '' --slowness 1,1.1,1,1
-  counted 'in the first update' 'one 10% slower' "$first" --slowness 1,1.1,1,1
-  counted 'at every microbatch' 'backward = 2 forwards' '' --backward 2
+  counted 'at every microbatch' 'alike' '' 1
+  counted 'none' 'alike' "$none" 1
+  counted 'at every microbatch' 'one 10% slower' '' 1 --slowness 1,1.1,1,1
+  counted 'in the first update' 'one 10% slower' "$first" 1 --slowness 1,1.1,1,1
+  counted 'at every microbatch' 'backward = 2 forwards' '' 2
 } >"$new/turns.md"
 {
   echo '| `plan ... --stages 8` | sums sent in a time step | activations and sums on rank 0 to 7, at most |'
@@ -437,7 +437,7 @@ steady() { fact "$1" "${@:2}" --steps 8 --time-steps; }  # steady NAME FLAGS...
     for gap in 2 3; do
       size="--schedule $schedule --stages 8 --gap $gap"
       echo "| \`--schedule $schedule --gap $gap --backward $((gap - 1))\`" \
-        "| $(steady 'gradient sums' $size --backward $((gap - 1))) | $(kept $size) |"
+        "| $(steady 'gradient sums' $((gap - 1)) $size) | $(kept $size) |"
     done
   done
 } >"$new/timetable.md"
@@ -455,7 +455,7 @@ each_step() {  # each_step FLAGS...: messages of an update without the ends of a
   for setting in one-device data pipeline model zero; do
     size="$dance --setting $setting"
     echo "| $setting | $(fact ranks $size) | $(fact 'peak forwards' $size --steps 8)" \
-      "| $(steady activations $size) | $(each_step $size) |"
+      "| $(steady activations 1 $size) | $(each_step $size) |"
   done
 } >"$new/settings.md"
 {
@@ -467,7 +467,7 @@ each_step() {  # each_step FLAGS...: messages of an update without the ends of a
       'BEGIN { print (a - b) / 2 " s" }'
   }
   for latency in 0 0.1 0.5; do
-    size="--latency $latency --activation-bytes 1 --weight-bytes 1"
+    size="--backward 1 --latency $latency --activation-bytes 1 --weight-bytes 1"
     row="| $latency s | $(longer $side_by_side $size) |"
     for setting in data pipeline model zero; do
       row+=" $(longer $dance --setting $setting $size) |"
@@ -504,7 +504,7 @@ draw zero_3 $side_by_side --zero 3 $slow_links --lanes versions
   echo '| --- | --- | --- | --- | --- |'
   sent() { plan verify "$@" --json | sed -n 's/^  "bytes": \([0-9]*\).*/\1/p'; }
   volume() {  # volume NAME FLAGS...: of four stages that have a quarter of phi each
-    local size="${*:2} --weight-bytes 250000"
+    local size="${*:2} --backward 1 --weight-bytes 250000"
     echo "| $1 | $(each_step $size)" \
       "$(awk -v a="$(sent $size --steps 8)" -v b="$(sent $size --steps 7)" \
         'BEGIN { printf "| %g | %g |", (a - b) / 1e6, (a - b) / 4e6 }')" \
