@@ -50,8 +50,10 @@ struct Points : Batches {
 
 int main(int argc, char** argv) {
   if (argc > 1) {
-    std::fputs("pipeline has no flags: it trains on four ranks, and on one\n", stderr);
-    return std::string(argv[1]) == "--help" ? 0 : 2;
+    const bool asks = std::string(argv[1]) == "--help" || std::string(argv[1]) == "-h";
+    std::fputs("pipeline has no flags: it trains on four ranks, and on one\n",
+               asks ? stdout : stderr);
+    return asks ? 0 : 2;
   }
   // [snippet pipeline]
   const Layout layout{.stages = 4, .microbatches = 8, .steps = 20, .clip = true};

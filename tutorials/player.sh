@@ -9,6 +9,7 @@ build=${1:-build}
 page=tutorials/player.html new=$build/player/page.html
 
 command -v em++ node >/dev/null || { echo "player.sh: emscripten is not installed" >&2; exit 2; }
+cmake "$build" >/dev/null  # which may not have found em++ before
 cmake --build "$build" --target plangrad_player_module
 sources=$(examples/pages/player/wasm/sources.sh "${CXX:-g++}" "$build/player")
 awk -v module="$build/player/player.js" -v sources="$sources" '

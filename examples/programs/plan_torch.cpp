@@ -16,11 +16,14 @@ using namespace parallel;
 std::string torch_csv(const VerifiedPlan& verified) {
   const Plan& plan = verified.plan();
   const auto ranks = holders(plan);
-  bool fits = plan.steps == 1 && !plan.is_endless() && !plan.overlaps_updates();
+  bool fits = plan.steps == 1 && !plan.is_endless() && !plan.overlaps_updates() && !plan.clip &&
+              plan.tied.empty();
   for (int stage = 0; stage < plan.stages; ++stage) fits &= ranks[stage].size() == 1;
   for_each_cell(plan, [&](int, int, const Instruction& x) { fits &= !drops(x); });
-  PG_CHECK(fits, "--format torch: PyTorch's form is one update on the newest weights, with each ",
-           "stage on one rank and no recomputation; use another schedule, or fewer flags");
+  PG_CHECK(
+      fits, "--format torch: PyTorch's form is one update on the newest weights, with each ",
+      "stage on one rank, without recomputation, clip and tied; use another schedule, or fewer ",
+      "flags: plan lower takes --clip and --tied");
   const Costs equal{.forward = {1}, .backward = {1}, .input_part = {1}, .weight_part = {1}};
   std::vector<std::vector<std::string>> lines(plan.ranks());
   for (const Record& record : simulate(verified, equal).records) {

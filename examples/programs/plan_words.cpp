@@ -127,6 +127,9 @@ static bool is_schedule_name(const std::string& name) {
 }
 
 int usual_steps(const PlanRequest& request, const std::string& name) {
+  std::error_code none;  // standard input is read once, later
+  if (!is_schedule_name(name) && std::filesystem::is_regular_file(name, none))
+    return read_plan(name).steps;
   parallel::PlanSpec spec = request.schedule;
   spec.schedule = is_schedule_name(name) ? name : "";
   return spec.completed().steps;

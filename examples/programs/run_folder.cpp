@@ -151,10 +151,11 @@ void check_out(const parallel::SessionScope& scope) {
   const fs::path& out = scope.out;
   std::error_code ignored;
   if (out.empty()) return;
-  for (const fs::path& each : {out / "", out.parent_path() / ""})
-    PG_CHECK(::access(each.c_str(), W_OK) == 0 || errno == ENOENT, "can't write to the folder ",
-             out.string(), ": ", system_message(), "; choose another with --out");
-  if (!fs::exists(out, ignored)) return check_parent(out);
+  const bool is_new = !fs::exists(out, ignored);
+  const fs::path written = is_new ? (fs::absolute(out) / "").parent_path().parent_path() : out;
+  PG_CHECK(::access(written.c_str(), W_OK) == 0 || errno == ENOENT, "can't write to the folder ",
+           written.string(), ": ", system_message(), "; choose another with --out");
+  if (is_new) return check_parent(out);
   for (const char* name : all.first(names.size() - 1))
     PG_CHECK(!fs::is_directory(out / name, ignored), (out / name).string(),
              " is a folder: move it away");

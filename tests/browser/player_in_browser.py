@@ -100,17 +100,16 @@ BUBBLES = """(() => {
 
 
 def choose(page, schedule, more="{}"):
-    """Chooses a schedule where 1F1B was."""
-    page.evaluate("""controls.request = {schedule: '1f1b', stages: 4, microbatches: 8},
-        controls.schedule('%s'), Object.assign(controls.request, %s), ask(controls.request)"""
-                  % (schedule, more))
+    """Chooses a schedule where 1F1B was, perhaps an endless one."""
+    page.evaluate("""controls.request = {schedule: '1f1b', stages: 4, microbatches: 8, ...%s},
+        controls.schedule('%s'), ask(controls.request)""" % (more, schedule))
 
 
 def check_bubbles(checks, page):
     """One plan, one bubble: in the large number, the table, rows, the picture and the quiz."""
     for schedule in page.evaluate("page.schedules"):
         for endless in (False, True)[:1 + schedule["has_order"]]:
-            choose(page, schedule["name"], "{endless: true, steps: undefined}" if endless else "{}")
+            choose(page, schedule["name"], "{endless: true}" if endless else "{}")
             name = schedule["name"] + endless * ", endless"
             asked = page.evaluate("state.answer.facts && [state.request.schedule, "
                                   "!!state.request.endless]")

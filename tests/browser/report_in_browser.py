@@ -59,7 +59,7 @@ IDLE = """(() => {
 })()"""
 TICKS = """[...document.querySelectorAll('section')].find(each => each.innerText.startsWith('Loss'))
   .querySelector('.chart').textContent.split('update')[0]"""
-# By run: whether its training loss is bold, and the loss.
+# For each run, whether its training loss is bold, and the loss.
 LOSSES = """[...document.querySelectorAll('.runs tr')].find(
     each => each.textContent.startsWith('training loss')).querySelectorAll('td').values().map(
         each => [!!each.querySelector('b'), parseFloat(each.textContent)]).toArray()"""

@@ -46,8 +46,11 @@ TEST_CASE("plan show --format torch writes a cell for each time step, also for i
   CHECK(output_of(show + Words{"--schedule", "1f1b"}) == "0F0,0F1,,0B0,,0B1\n,1F0,1B0,1F1,1B1\n");
   const std::string form = "--format torch: PyTorch's form is one update on the newest weights";
   check_refused(show + Words{"--schedule", "2bw"}, form);
-  for (const Words& words :
-       {Words{"--steps", "2"}, {"--endless"}, {"--recompute"}, {"--data-parallel", "2"}})
+  for (const Words& words : {Words{"--steps", "2"},
+                             {"--endless"},
+                             {"--recompute"},
+                             {"--data-parallel", "2"},
+                             {"--clip"}})
     check_refused(show + Words{"--schedule", "gpipe"} + words, form);
   check_refused(show + Words{"--schedule", "1f1b", "--json"}, "three forms of a plan; give one");
 }

@@ -125,7 +125,9 @@ class Plan:
     def compare(self, other, **costs):
         """Returns a table of this plan and another one, or the schedule of that name with the same
         flags. Of numbers that each rank has, it shows the largest."""
-        other = plan(other, **self.flags) if isinstance(other, str) else other
+        if isinstance(other, str):
+            steps = {} if self.flags.get("endless") else {"steps": self.facts()["steps"]}
+            other = plan(other, **{**self.flags, **steps})
         rows = []
         for each, name in (self, "this"), (other, "other"):
             facts = each.facts(**costs)

@@ -231,7 +231,8 @@ class Controls {
     const per = Math.max(1, next.chunks), stages = r.stages || 4;
     r.stages = Math.max(per, Math.ceil(stages / per) * per);
     if (name === 'data') r.data_parallel = Math.max(2, r.data_parallel || 4);
-    r.steps = Math.max(r.steps || 1, next.overlaps ? 3 : 1);  // one update overlaps nothing
+    // One update overlaps nothing; an endless plan has any number.
+    if (!r.endless) r.steps = Math.max(r.steps || 1, next.overlaps ? 3 : 1);
   }
 
   change(act) {

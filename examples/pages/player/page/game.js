@@ -81,7 +81,7 @@ function inStorage(act) {
 
 class Game {
   level = -1;  // none is played
-  solved = new Set(JSON.parse(inStorage(all => all.getItem('plangrad-levels')) || '[]'));
+  solved = new Set([inStorage(all => JSON.parse(all.getItem('plangrad-levels'))) || []].flat());
   known = {};  // by level: plans of its size
   chart = new Scatter(byId('chart'));
 
@@ -107,7 +107,7 @@ class Game {
   }
 
   show(request, answer) {
-    this.level = levels[request.game] ? request.game : -1;
+    this.level = Number.isInteger(request.game) && levels[request.game] ? request.game : -1;
     document.body.classList.toggle('game', this.level >= 0);
     if (this.level < 0) return;
     const {task, hint, most, done} = levels[this.level], {facts} = answer;

@@ -4,7 +4,7 @@
 
 const greatest = list => list && list.length ? Math.max(...list) : 0;
 
-/** Of an endless plan two bodies are drawn: its facts of time become those of what is drawn. */
+/** Replaces an endless plan's facts of time by those of the two bodies that are drawn. */
 function useDrawn(answer, data) {
   const {facts, idle, seconds} = answer;
   if (!facts?.steady_state) return;

@@ -21,6 +21,14 @@ async function linkOf(object) {
   return 'z=' + toText(await through(new CompressionStream('deflate-raw'), bytes));
 }
 
+// A page inside a notebook's cell has no address of its own.
+const hasAddress = location.protocol !== 'about:';
+
+/** Puts a request into the page's address. */
+async function setLink(request) {
+  if (hasAddress) history.replaceState(null, '', '#' + await linkOf(request));
+}
+
 /**
  * Inverse of linkOf; null if the text is no such link. Also 2bw|4|8: schedule|stages|microbatches.
  */

@@ -51,7 +51,7 @@ class SvgPen {
     const members = {x, y, width: wide, height: high, preserveAspectRatio: 'none'};
     this.put('image', {...members, href: part.toDataURL()});
   }
-  /** Of hatchOf(): slanted lines, in the colour that the tile was drawn with. */
+  /** Makes the pattern that hatchOf() draws: slanted lines, in the tile's colour. */
   createPattern(tile) {
     const {strokeStyle, lineWidth} = tile.getContext('2d'), n = tile.width;
     const id = 'hatch' + this.count++, patternUnits = 'userSpaceOnUse';

@@ -275,7 +275,7 @@ async function ask(request, keep = true) {
     sayOfControls('');
     show(request, answer);
   }
-  if (keep) history.replaceState(null, '', '#' + await linkOf(request));
+  if (keep) await setLink(request);
   return true;
 }
 

@@ -15,8 +15,9 @@ function showTools() {
     pinned = null;
     show(state.request, state.answer);
   };
+  byId('link').hidden = !hasAddress;
   byId('link').onclick = async () => {
-    history.replaceState(null, '', '#' + await linkOf(state.request));
+    await setLink(state.request);
     await navigator.clipboard?.writeText(location.href).catch(() => {});
     byId('link').textContent = location.protocol === 'file:' ?
         'copied: it opens on this machine only' :
@@ -29,7 +30,7 @@ function showTools() {
   });
 }
 
-/** By which command of which version the page was made, where it says so. */
+/** Shows the command and the version that made the page. */
 function showMade() {
   if (!page.made) return;
   const {command, version} = page.made;

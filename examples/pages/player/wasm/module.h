@@ -1,7 +1,7 @@
 // player_module: plangrad's verifier, schedules and simulator as WebAssembly, for a page.
 // Not here: what they answer (examples/pages/player/player_facts.h), and the page. Chapter 06.
 //
-// module.cmake   builds it by emscripten, where PLANGRAD_PLAYER finds that
+// module.cmake   takes it from tutorials/player.html, and makes it anew by emscripten if asked to
 // wasm.cpp       the function that JavaScript calls; answer.js: how it calls it
 // shims/         what the standard library of emscripten lacks
 #pragma once
@@ -9,7 +9,7 @@
 namespace plangrad::examples {
 
 /// A script that defines plangradPlayer(), which promises a module; module.answer(request) is
-/// answer() of player_facts.h, in a page, a worker or Node. Empty in a build without emscripten.
+/// answer() of player_facts.h, in a page, a worker or Node.
 extern const char* const player_module;
 
 }  // namespace plangrad::examples
