@@ -25,7 +25,7 @@ def error_of(work):
 
 os.environ["PLANGRAD_BIN"] = "/absent"
 assert "quickstart.sh" in str(error_of(lambda: plan("2bw")))
-os.environ["PLANGRAD_BIN"] = sys.argv[1]
+os.environ["PLANGRAD_BIN"] = os.path.abspath(sys.argv[1])
 two = plan("2bw", stages=2, microbatches=2, steps=2)
 assert two.verify() is two and str(Plan.from_rows(two.rows, keep=2)) == str(two)
 assert [row["versions"] for row in two.simulate(forward=[1, 1], backward=2)] == [2, 2]

@@ -45,7 +45,7 @@ xargs -0 -a "$list" grep -ascH '' | awk -v limits="$limits" '
     if (path == "tutorials/player.html") return ""  # written by a program
     if (path ~ /\.(js|css|html)$/) return "page"
     if (path ~ /\.(cmake|sh|py)$|(^|\/)CMakeLists\.txt$|^\.ci\//) return "script"
-    if (path ~ /\.(md|ipynb|cff|svg|json|jsonl|plan|safetensors|txt)$|(^|\/)LICENSE$|^\.[^\/]*$/) return ""
+    if (path ~ /\.(md|ipynb|cff|svg|png|json|jsonl|plan|safetensors|txt)$|(^|\/)LICENSE$|^\.[^\/]*$/) return ""
     return "cpp"  # such as headers without an ending
   }
   {
