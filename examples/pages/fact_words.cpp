@@ -135,6 +135,7 @@ constexpr PlanFact facts_table[] = {
     {"/ranks", "ranks", Unit::count, FactKind::of_plan},
     {"/stages", "stages", Unit::count, FactKind::of_plan},
     {"/per_step", "microbatches of an update"},
+    {"/steps", "updates"},
     {"/stages_held", "stages of each rank", Unit::count, FactKind::of_plan, false,
      "whose state or shard it keeps", held_text},
     {"/steps", "steps x microbatches", Unit::count, FactKind::of_plan, false, nullptr, steps_text},
@@ -192,6 +193,7 @@ constexpr PlanFact facts_table[] = {
      false, nullptr, visits_text},
     {"/breakdown/compute", "all ranks compute", Unit::seconds},
     {"/breakdown/update", "all ranks update", Unit::seconds},
+    {"/breakdown/waiting", "all wait for others", Unit::seconds},
     {"/breakdown/point_to_point", "all wait for messages", Unit::seconds},
     {"/breakdown/collective", "all wait for groups", Unit::seconds},
 };

@@ -20,19 +20,19 @@ static json player_request_of(const RecordedUpdates& recorded, const Timeline& s
                               const std::string& run, const Summing& sums) {
   Costs costs = measured_costs(recorded.plan, simulated, sums);
   costs.latency = measured_costs(recorded.plan, recorded.timeline, sums).latency;
+  json known{{"forward", costs.forward},
+             {"backward", costs.backward},
+             {"input_part", costs.input_part},
+             {"weight_part", costs.weight_part},
+             {"step", costs.step},
+             {"latency", costs.latency},
+             {"reduction", name_of(sums.how)}};
+  if (!sums.hosts.empty()) known["hosts"] = sums.hosts;
   return {{"plan", print(recorded.plan)},
           {"title",
            text(run, ", updates ", recorded.plan.first + 1, " to ",
                 recorded.plan.first + recorded.plan.steps, ", simulated with its measured costs")},
-          {"costs",
-           {{"forward", costs.forward},
-            {"backward", costs.backward},
-            {"input_part", costs.input_part},
-            {"weight_part", costs.weight_part},
-            {"step", costs.step},
-            {"latency", costs.latency},
-            {"reduction", name_of(sums.how)},
-            {"hosts", sums.hosts}}}};
+          {"costs", known}};
 }
 
 /// The costs of the run's model for a microbatch, whose inputs are ids or values.

@@ -24,6 +24,10 @@ Plan PlanRequest::plan(const CLI::App& command) const {
   PG_CHECK(!file.empty() || !schedule.schedule.empty(),
            "no plan given: use --schedule NAME, or a plan's text file");
   if (file.empty()) return schedule_plan();
+  std::error_code none;
+  PG_CHECK(std::filesystem::exists(file, none) || file == "-" ||
+               std::ranges::count(schedule_names(), file) == 0,
+           "there is no file ", file, "; did you mean --schedule ", file, '?');
   check_no_schedule(command, file);
   return read_plan(file);
 }

@@ -381,7 +381,7 @@ def check_long_requests(checks, page):
 # What solves each level of the game: by level, what words become.
 MOVES = [
     [("0F3v0 0B0v0", "0B0v0 0F3v0"), ("1F3v0 1B0v0 1B1v0 1B2v0", "1B0v0 1B1v0 1B2v0 1F3v0")],
-    [("0B0v0 0F3v0", "0F3v0 0B0v0"), ("1B0v0 1F2v0", "1F2v0 1B0v0")],
+    [("1B0v0 1F2v0", "1F2v0 1B0v0")],
     [("0B1v0 0Sv1 0F2v1 0F3v1 0B2v1 0B3v1", "0F2v0 0B1v0 0Sv1 0F3v0 0B2v0 0B3v0")],
     [("0Sv1 0F4v0 0F5v0", "0Sv1"), ("0W0v0", "0W0v0 0F4v0"), ("0W1v0", "0W1v0 0F5v0"),
      ("1Sv1 1F4v0", "1Sv1"), ("1W0v0", "1W0v0 1F4v0")],

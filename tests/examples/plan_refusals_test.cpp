@@ -45,6 +45,7 @@ TEST_CASE("plan refuses requests that make no sense") {
   Folder folder;
   const std::string good = folder.write("good.plan", output_of(small_plan("show", "1f1b")));
   check_refused({"plan"}, "use one of show, verify, ");
+  check_refused({"plan", "show", "2bw", "--stages", "2"}, "did you mean --schedule 2bw?");
   check_refused({"plan", "shwo"}, "there is no command shwo; did you mean show?");
   for (const char* command : {"show", "verify", "simulate", "draw"}) {
     const Words words{"plan", command};

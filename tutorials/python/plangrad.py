@@ -119,8 +119,11 @@ class Plan:
         microbatches' activations that it keeps."""
         facts = self.facts(**costs)
         kept = zip(facts["live_versions"], facts["peak_microbatches"], facts["breakdown"]["ranks"])
-        return _table([{"rank": rank, "versions": versions, "microbatches": micros, **seconds}
-                       for rank, (versions, micros, seconds) in enumerate(kept)])
+        rows = [{"rank": rank, "versions": versions, "microbatches": micros, **seconds}
+                for rank, (versions, micros, seconds) in enumerate(kept)]
+        for row in rows:
+            row.pop("other")  # a part of what it waits
+        return _table(rows)
 
     def compare(self, other, **costs):
         """Returns a table of this plan and another one, or the schedule of that name with the same

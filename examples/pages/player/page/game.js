@@ -22,18 +22,18 @@ const levels = [
     from: {schedule: 'gpipe', stages: 2, microbatches: 4, steps: 1},
     edit: text => text,
     most: {bubble: 0.2, kept: 3},
-    hint: 'On each rank the last forward can wait for a backward: swap 0F3v0 and 0B0v0. Rank 1 ' +
-        'waits for rank 0’s forward then, so do more of its backwards before.',
+    hint: 'Begin with rank 1: its backwards 0, 1 and 2 need no forward 3, so move 1F3v0 behind ' +
+        '1B2v0. Then rank 0 gets gradient 0 before its last forward: swap 0F3v0 and 0B0v0.',
     done: 'A backward frees what its forward kept, and the pipeline stays as full. Go on until ' +
         'each backward comes as soon as it can, and you have 1F1B.'
   },
   {
     task: 'Make it faster: swap two words.',
     from: {schedule: '1f1b', stages: 4, microbatches: 6, steps: 1},
-    edit: text => changeRows(text, (row, rank) => rank < 2 ? swapWords(row, 3 - rank) : row),
+    edit: text => changeRows(text, (row, rank) => rank === 1 ? swapWords(row, 2) : row),
     most: {bubble: 1 / 3, kept: 4},
-    hint: 'Rank 0 has four forwards to run before the first gradient can come back, rank 1 has ' +
-        'three. Count those before their first backwards.',
+    hint: 'Rank 1 can run three forwards before the first gradient comes back. Count those ' +
+        'before its first backward.',
     done: 'This is 1F1B: rank r of D keeps D − r microbatches on their way, just enough to ' +
         'be busy until the first gradient is back.'
   },
@@ -128,7 +128,9 @@ class Game {
     score.textContent = facts ?
         `Bubble ${percent(facts.bubble)}, activations of ${
             digits(dotOf('', facts).kept)} forwards, ` +
-            `staleness ${facts.staleness}. ${isSolved ? 'Solved. ' + done : 'Not there yet.'}` :
+            `staleness ${facts.staleness}. ${
+                isSolved ? 'Solved. ' + done :
+                           'Not there yet; the size stays that of the level.'}` :
         'This breaks a rule: see the red cell, and the sentence below the text.';
     this.showChart();
     this.askKnown(this.level);
@@ -151,8 +153,9 @@ class Game {
   async askKnown(level) {
     if (this.known[level]) return;
     const found = this.known[level] = [], {from} = levels[level];
-    for (const {name, chunks, cyclic} of page.schedules) {
+    for (const {name, chunks, cyclic, overlaps} of page.schedules) {
       if (cyclic || ['data', 'recycle'].includes(name)) continue;  // of other sizes
+      if (overlaps && from.steps === 1) continue;  // what they gain begins with the second update
       const stages = from.stages * Math.max(1, chunks);
       let answer;
       do {  // until no other request comes first

@@ -91,11 +91,11 @@ function showHead(answer, pinned) {
            answer.records ? 'This plan breaks a rule. It is drawn up to its fault.' :
                             answer.error.message));
   if (pinned?.header && answer.header && pinned.header.steps !== answer.header.steps)
-    byId('numbers').append(
-        el('p', {className: 'notice'},
-           `A has ${pinned.header.steps} update${pinned.header.steps > 1 ? 's' : ''}, B has ${
-               answer.header.steps}: compare bubbles of as many, since a pipeline fills and ` +
-               'drains once in each plan.'));
+    byId('numbers').append(el(
+        'p', {className: 'notice'},
+        `A has ${pinned.header.steps} update${pinned.header.steps > 1 ? 's' : ''}, B has ${
+            answer.header.steps}: compare bubbles and times of as many, since a pipeline fills ` +
+            'and drains once in each plan.'));
   showFormula(answer);
 }
 
