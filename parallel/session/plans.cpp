@@ -104,7 +104,7 @@ int steps_in_a_second(double seconds_per_step, bool overlaps_updates, int fewest
 }
 
 void check_lengths(const Lengths& lengths, const Borders& borders, int first) {
-  if (lengths.every == 0) return;
+  if (lengths.every == 0 || lengths.makes(1)) return;  // plans of one update end at any border
   for (int done = first, next; done < borders.last(); done = next) {
     next = done + borders.distance(done);
     const char* why = borders.why(done, next);

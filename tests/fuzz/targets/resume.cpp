@@ -11,7 +11,7 @@ namespace plangrad::fuzz {
 
 std::vector<std::string> seeds() {
   write_checkpoint(folder() / "run/checkpoint");
-  return {joined({"", "--steps\n8\n--stop-after\n2147483647\n--save-every\n1\n"}),
+  return {joined({"", "--steps\n2147483647\n--stop-after\n2147483647\n--save-every\n1\n"}),
           joined({"", "--at\n3\n--out\nx\n--keep\n2147483647\n--evaluate-every\n2147483647\n"}),
           joined({"", "--stages\n2\n--microbatches\n2\n--schedule\n1f1b\n--codec\nnone\n"}),
           joined({"", "--ranks\n2\n--reduction\nring\n--check\n3\n--learning-rate=1e-3\n"}),
