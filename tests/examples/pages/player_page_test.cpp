@@ -38,7 +38,7 @@ TEST_CASE("player page: it holds plans, answers and the list of schedules") {
 TEST_CASE("player page: it needs no network, and all that its scripts look up is there") {
   const std::string page = player_page({{R"({"schedule":"gpipe","stages":2})"}});
   for (const char* outside : {"src=", "@import", "url(", "<link rel=\"stylesheet"})
-    CHECK_THAT(page, !Contains(outside));
+    CHECK(page.find(outside) == page.npos);  // CHECK_THAT writes the page down each time
   const std::string opening = "byId('";
   std::set<std::string> ids;
   for (std::size_t at = 0; (at = page.find(opening, at)) != std::string::npos;) {
@@ -48,7 +48,7 @@ TEST_CASE("player page: it needs no network, and all that its scripts look up is
   CHECK(ids.size() > 15);
   for (const std::string& id : ids) {
     INFO(id);
-    CHECK_THAT(page, Contains("id=\"" + id + "\""));
+    CHECK(page.find("id=\"" + id + "\"") != page.npos);
   }
 }
 
