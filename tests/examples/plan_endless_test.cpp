@@ -34,7 +34,7 @@ TEST_CASE("plan show --endless prints a plan with bars, and how long its proof t
   const auto json = json_of(endless_2bw("show"));
   CHECK(json["header"]["period"] == 1);
   CHECK(std::ranges::count(json["rows"][2], "|") == 2);
-  CHECK(json["facts"]["steady_state"]["seconds_per_update"] == 6);
+  CHECK(json["facts"]["steady_state"]["seconds_per_update"] == 9);
 }
 
 TEST_CASE("plan verifies and simulates every length of an endless plan, also from a file") {
@@ -63,7 +63,7 @@ TEST_CASE("plan draws head, two bodies and tail, with their bars") {
     CHECK_THAT(output_of(words), Contains("|2F3") && Contains("|2F6") && Contains("|2F9"));
     for (const char* name : {"x.svg", "x.html"})
       CHECK_THAT(output_of(words + Words{"--out", folder / name}),
-                 Contains(", makespan 28 s of head, two bodies and tail\n"));
+                 Contains(", makespan 42 s of head, two bodies and tail\n"));
     CHECK_THAT(plangrad::nn::read_file(folder / "x.svg"), Contains("class=\"repeat\""));
     CHECK_THAT(plangrad::nn::read_file(folder / "x.html"), Contains("\"bars\":[["));
   }

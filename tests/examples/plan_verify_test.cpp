@@ -34,7 +34,7 @@ TEST_CASE("plan verify --json has the facts of every schedule") {
   nlohmann::json gpipe = json_of(small_plan("verify", "gpipe"));
   CHECK(gpipe["peak_microbatches"] == nlohmann::json{4, 4, 4, 4});
   CHECK(gpipe["bubble"] == Approx((stages - 1.0) / (micros + stages - 1)));
-  CHECK(gpipe["makespan"] == Approx(steps * 2 * (micros + stages - 1)));
+  CHECK(gpipe["makespan"] == Approx(steps * 3 * (micros + stages - 1)));
   CHECK(gpipe["messages"] == nlohmann::json{{"a", 36}, {"g", 36}});
   CHECK(json_of(small_plan("verify", "1f1b"))["peak_microbatches"] == nlohmann::json{4, 3, 2, 1});
   CHECK(json_of(small_plan("verify", "pipedream"))["live_versions"] == nlohmann::json{4, 3, 2, 1});
@@ -63,8 +63,8 @@ TEST_CASE("plan verify --json has the facts of the round dance, in every setting
                      {"zero", 8, 2, 36}};
   for (const Form& form : forms) {
     CAPTURE(form.setting);
-    const nlohmann::json facts = json_of(
-        {"plan", "verify", "--schedule", "cyclic-v2", "--stages", "8", "--setting", form.setting});
+    const nlohmann::json facts = json_of({"plan", "verify", "--schedule", "cyclic-v2", "--stages",
+                                          "8", "--backward", "1", "--setting", form.setting});
     CHECK(facts["ranks"] == form.ranks);
     CHECK(facts["stages"] == 8);
     CHECK(facts["per_step"] == 8);
@@ -136,7 +136,7 @@ all 2 ranks  9 s (60%)  1.5 s (10%)     3.5 s (23.3%)  0               1 s (6.67
 
 TEST_CASE("plan verify and simulate tell what a time step holds") {
   const std::string file = clone_path("tests/parallel/plans/cyclic_v2_data.plan");
-  nlohmann::json facts = json_of({"plan", "verify", file});
+  nlohmann::json facts = json_of({"plan", "verify", file, "--backward", "1"});
   CHECK(facts["peak_activations"] == 6);
   const nlohmann::json& steps = facts["time_steps"];
   CHECK(steps["seconds"] == 1);
@@ -146,7 +146,7 @@ TEST_CASE("plan verify and simulate tell what a time step holds") {
   CHECK(steps["visits_of_a_stage"] == nlohmann::json{{"least", 0}, {"most", 1}});
   CHECK_THAT(output_of({"plan", "simulate", file}), !Contains("time step"));
   for (const char* command : {"verify", "simulate"}) {
-    const std::string said = output_of({"plan", command, file, "--time-steps"});
+    const std::string said = output_of({"plan", command, file, "--time-steps", "--backward", "1"});
     CHECK_THAT(said, Contains("\ntime step             1 s\npeak activations      6\n"));
     CHECK_THAT(said, Contains("\nin the middle         time steps 0 to 5\n"));
     CHECK_THAT(said, Contains("\nactivations           1 to 6, 4 on average\n"));
