@@ -293,6 +293,7 @@ function whereAStepWent() {
                    (_, i) => Object.values(shown.bars)
                                  .some((ranks) => ranks.some((rank) => rank[i] > 0))))]),
       el('p', {class: 'about'},
-         `The chain of instructions that sets the length: measured ${
-             shown.path.measured}; simulated ${simulatedOf(shown.path)}.`));
+         `The chain of instructions that sets the length of ${
+             plural(updates, 'update')}: measured ${shown.path.measured}; simulated ${
+             simulatedOf(shown.path)}.`));
 }
