@@ -36,7 +36,7 @@ TEST_CASE("plan order prints an order, its bound, and the best schedule that kee
                "# Of the schedules that keep no more, 1f1b is the fastest: 51 s, 10.9% more."));
   CHECK_THAT(lowered(words), Contains("stages 4 per_step 4 steps 1"));
   CHECK_THAT(output_of({"plan", "order", "--stages", "2", "--microbatches", "4", "--step", "50"}),
-             Contains("# An update takes 60 s, and no order less than 60 s: none is faster.\n") &&
+             Contains("# An update takes 65 s, and no order less than 65 s: none is faster.\n") &&
                  Contains("\n# Of all schedules, "));
   const nlohmann::json json = json_of(words);
   CHECK(json["seconds"] == 46);

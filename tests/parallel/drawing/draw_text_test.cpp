@@ -45,7 +45,7 @@ TEST_CASE("draw_text: the round dance", "[draw]") {
 }
 
 TEST_CASE("draw_text: steps that take time, and ten ranks", "[draw]") {
-  Costs slow_step;
+  Costs slow_step{.backward = {1}};
   slow_step.step = {2};
   Timeline timeline = simulated("data", {.width = 11, .microbatches = 1}, slow_step);
   std::string text = draw_text(timeline);

@@ -85,7 +85,7 @@ void check_choices(const Passes& passes, int in_flight) {
 TEST_CASE("simulate: a message-driven plan of two stages, by hand", "[simulate]") {
   const Layout layout{.stages = 2, .microbatches = 3, .in_flight = 3};
   const VerifiedPlan plan = verify(make_plan("message-driven", layout));
-  const Timeline timeline = simulate(plan, {.latency = 2});
+  const Timeline timeline = simulate(plan, {.backward = {1}, .latency = 2});
   std::string first, second;
   for (const Record& record : timeline.records)
     if (passes(record))

@@ -134,7 +134,7 @@ TEST_CASE("machine: kernels take their arithmetic's time, or their bytes'", "[ma
 TEST_CASE("machine: messages of a plan take its links, by the device of each rank", "[machine]") {
   const VerifiedPlan plan =
       verify(make_plan("gpipe", {.stages = 2, .width = 1, .microbatches = 1, .steps = 1}));
-  Costs costs{.activation_bytes = {4'000'000}};
+  Costs costs{.backward = {1}, .activation_bytes = {4'000'000}};
   costs.machine = std::make_shared<Machine>(parse_machine(small));
   CHECK(simulate(plan, costs).makespan() == Approx(4 + 2 * (1e-6 + 1e-3)));
   costs.devices = {1, 2};  // on two hosts
