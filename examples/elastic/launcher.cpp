@@ -191,6 +191,10 @@ int Launcher::end(int status) {
   if (copy_.holds_run())
     tell(text("elastic: read ", out, " where lines above name ", memory, ": report ", out,
               "/report.html, --resume ", out));
+  const int newest = saved_in(options_.out);  // lines of ranks know of no update that is only there
+  const std::string before = flags_before(newest, options_.out, options_.resume, first_);
+  if (status == diverged && !before.empty())
+    tell(text("elastic: to go back before update ", newest, ": ", before));
   return status;
 }
 
@@ -199,12 +203,15 @@ void Launcher::keep_aside() const {
   const fs::path aside = memory_.path() / "diverged";
   std::error_code problem;
   if (saved_in(aside) == 0) return;
-  const std::string id = nn::find_intact(aside / "checkpoint").checkpoint->run_id();
-  const fs::path kept =
-      folder_aside(options_.out, id, std::ranges::count(words_, "--overwrite") > 0);
+  const auto saved = nn::find_intact(aside / "checkpoint").checkpoint;
+  const fs::path kept = folder_aside(options_.out, saved->manifest());
+  const fs::path unfinished = kept.string() + nn::partial;
   fs::create_directories(options_.out, problem);
-  fs::copy(aside, kept, fs::copy_options::recursive | fs::copy_options::overwrite_existing,
-           problem);
+  if (!fs::exists(kept, problem)) {       // else it has this very update
+    fs::remove_all(unfinished, problem);  // of a copy that was interrupted
+    fs::copy(aside, unfinished, fs::copy_options::recursive, problem);
+    if (!problem) fs::rename(unfinished, kept, problem);
+  }
   tell(text("elastic: what is saved aside ", problem ? "can't be copied to " : "is in ",
             kept.string()));
 }

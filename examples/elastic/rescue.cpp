@@ -50,22 +50,23 @@ std::string resume_at(const fs::path& run, int update) {
 
 /// Weights from which a run diverges may have grown wrong before they were saved.
 ///   newest: the update in `run` that the run saved last or continued from, 0: none; wrong: it is
-///           where it diverged
-std::string how_to_go_back(const fs::path& run, int newest, bool wrong) {
+///           where it diverged; resume, first: what it continued from
+std::string how_to_go_back(const fs::path& run, int newest, bool wrong, const fs::path& resume,
+                           int first) {
   if (newest == 0)
     return "the run diverged before its first save, so begin anew: the same command with "
            "--overwrite and a lower --learning-rate";
-  const int older = newest_in(run, newest).update;
   const std::string back = "the run diverged, so go back: ";
-  if (!wrong)
+  if (const int older = newest_in(run, newest).update; !wrong)
     return text(back, resume_at(run, newest), " continues from update ", newest,
                 older > 0 ? text(", and --at ", older, " from an older one") : "");
-  if (older > 0) return back + resume_at(run, older);
+  const std::string before = flags_before(newest, run, resume, first);
+  if (!before.empty()) return back + before;
   const fs::path here = fs::absolute(run / "").lexically_normal().parent_path();
   if (here.filename().string().starts_with("diverged"))
-    return how_to_go_back(here.parent_path(), newest, wrong);
-  return text("the run diverged, and no update before ", newest,
-              " is saved, so begin anew, with --overwrite and a lower --learning-rate");
+    return how_to_go_back(here.parent_path(), newest, wrong, resume, first);
+  return text("the run diverged, and no update before ", newest, " is saved in ", run.string(),
+              ", so begin anew, with --overwrite and a lower --learning-rate");
 }
 
 /// A name for users. `stages` is the number of stages with layers, after which tied weights follow.
@@ -132,15 +133,31 @@ fs::path lines_so_far(const fs::path& out) {
   return newer ? beside : usual;
 }
 
+/// Whether the newest save in a folder is this update of the run, made with the same flags.
+bool has_save(const fs::path& folder, const nn::Manifest& saved) try {
+  const nn::Manifest there = nn::read_manifest(folder / "checkpoint", nn::manifest_name);
+  return there.step == saved.step && there.run_id == saved.run_id &&
+         there.run->at("flags") == saved.run->at("flags");
+} catch (const std::exception&) {  // it has none
+  return false;
+}
+
 }  // namespace
 
-fs::path folder_aside(const fs::path& out, const std::string& run_id, bool gives_up) {
+std::string flags_before(int update, const fs::path& out, const fs::path& resume, int first) {
+  for (const auto& [run, end] : {std::pair(out, update), {resume, std::min(update, first + 1)}})
+    if (const int older = newest_in(run, end).update; older > 0)
+      return text("--resume ", run.string(), " --at ", older);
+  return "";
+}
+
+fs::path folder_aside(const fs::path& out, const nn::Manifest& saved) {
   fs::path folder = out / "diverged";
   std::error_code none;
-  for (int number = 2; !gives_up && newest_in(folder).run_id != run_id &&
-                       fs::exists(folder, none) && !fs::is_empty(folder, none);
-       ++number)
+  for (int number = 2; fs::exists(fs::symlink_status(folder, none)); ++number) {
+    if (!fs::is_symlink(folder) && has_save(folder, saved)) break;
     folder = out / text("diverged-", number);
+  }
   return folder;
 }
 
@@ -226,19 +243,22 @@ std::string Rescue::save(const RescueSettings& settings, const LearningRate& rat
   const int before = newest_save(out), first = remains_.front().first;
   const fs::path& from = before > 0 ? out : settings.scope.resume;
   const int newest = before > 0 ? before : first;  // in `from`
-  const std::string go_on = diverged_ ? how_to_go_back(from, newest, *updates.rbegin() <= newest)
-                                      : "continue with " + resume_at(from, newest);
+  const bool wrong = *updates.rbegin() <= newest;
+  const std::string go_on = diverged_
+                                ? how_to_go_back(from, newest, wrong, settings.scope.resume, first)
+                                : "continue with " + resume_at(from, newest);
   if (*updates.rbegin() == first) return diverged_ && first > 0 ? go_on : "";
   const std::string& own = remains_.front().run_id;
   const std::string id = settings.scope.overwrite && !diverged_ ? "" : newest_in(out).run_id;
   if (!id.empty() && id != own)
     return text("the last updates are lost, as ", out.string(),
                 " holds another run, which stays; save earlier with --save-every");
-  const fs::path to = diverged_ ? folder_aside(out, own, settings.scope.overwrite) : out;
+  const auto run = std::make_shared<const json>(remains_.front().run);
   std::string problem;
   for (auto update = updates.rbegin(); update != updates.rend() && *update > before; ++update) try {
       problem = problem_at(*update);
       if (!problem.empty()) continue;
+      const fs::path to = diverged_ ? folder_aside(out, {*update, own, "", run, {}}) : out;
       commit(*update, to, settings, rate);
       const std::string& codecs = remains_.front().left_out;
       return text("update ", *update, " is saved", diverged_ ? " aside, in " + to.string() : "",

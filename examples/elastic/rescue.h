@@ -38,9 +38,13 @@ struct Remains {
 };
 
 /// The folder in which a run that diverged saves its last update: diverged/, or diverged-2/ and so
-/// on if that has files of others. These stay, unless the user gives them up by --overwrite.
-std::filesystem::path folder_aside(const std::filesystem::path& out, const std::string& run_id,
-                                   bool gives_up);
+/// on if that is taken by anything but this very update of the run, made with the same flags.
+std::filesystem::path folder_aside(const std::filesystem::path& out, const nn::Manifest& saved);
+
+/// The flags that continue from the newest save before an update: in `out`, or in `resume`, which
+/// the run continued from after update `first`. Empty if there is none.
+std::string flags_before(int update, const std::filesystem::path& out,
+                         const std::filesystem::path& resume, int first);
 
 /// Takes what a rank still holds after its plan failed.
 Remains remains_of(SessionRank& rank);

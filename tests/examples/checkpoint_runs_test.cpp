@@ -316,11 +316,21 @@ TEST_CASE("a run that diverges leaves its good checkpoints, and goes back to one
                    Contains("go back: --resume " + out + " --at 2 continues from update 2\n"));
     CHECK(step_of(out) == 4);
   }
-  fs::remove_all(out + "/diverged");
-  runs.folder.write("run/diverged/metrics.csv", "mine");  // stays
-  check_ended(run(resume + Words{"--steps", "9", "--learning-rate", "1e20", "--clip", "0"}), 3,
-              "is saved aside, in " + out + "/diverged-2");
-  CHECK(plangrad::nn::read_file(out + "/diverged/metrics.csv") == "mine");
+  // Another update goes beside it, and no file or link of others is in the way.
+  const Words diverges{"--steps", "9", "--learning-rate", "1e20", "--clip", "0"};
+  check_ended(run(resume + diverges), 3, "is saved aside, in " + out + "/diverged-2");
+  CHECK(step_of(out + "/diverged") == 3);
+  fs::rename(out + "/diverged", runs.path("elsewhere"));
+  fs::create_directory_symlink(runs.path("elsewhere"), out + "/diverged");
+  fs::remove_all(out + "/diverged-2");
+  runs.folder.write("run/diverged-2/metrics.csv", "mine");
+  runs.folder.write("run/diverged-3", "mine");
+  fs::create_symlink("gone", out + "/diverged-4");
+  for (const Words& at : {Words{}, {"--at", "2"}})  // 3 is what the link leads to
+    check_ended(run(resume + at + diverges), 3,
+                "is saved aside, in " + out + "/diverged-" + (at.empty() ? "5" : "6"));
+  CHECK(plangrad::nn::read_file(out + "/diverged-2/metrics.csv") == "mine");
+  CHECK_FALSE(fs::exists(out + "/gone"));
   // One that fails with nothing saved since names the older update, too.
   const Words lost{"--at", "2", "--stages", "2", "--steps", "9", "--lose", "1@4"};
   for (const std::string& to : {out, runs.path("moved")})
@@ -350,10 +360,17 @@ TEST_CASE("a run that diverges from its newest save names an older one", "[check
     check_advice("run", layout, back + " --at 4\n");
   check_advice("run", aside + Words{"--at", "4"}, "update 5 is saved aside");
   check_advice("run/diverged", {}, back + " --at 4\n");
+  check_advice(
+      "run",
+      {"--at", "4", "--out", runs.path("next"), "--save-every", "1", "--learning-rate", "1e20"},
+      back + " --at 4\n");
   runs.train("one", {"--stop-after", "1"});
   check_advice("one", aside, "/one continues from update 1\n");
   runs.train("bad", broken);
-  check_advice("bad", {}, "no update before 1 is saved, so begin anew, with --overwrite");
+  check_advice("bad", {}, "no update before 1 is saved in " + runs.path("bad") + ", so begin anew");
+  CHECK(run(runs.words("unsaved", {"--learning-rate", "1e20"})).status == 3);
+  check_ended(run({"checkpoint", "list", runs.path("unsaved")}), 2,
+              "saved its last update aside, in " + runs.path("unsaved/diverged"));
 }
 
 TEST_CASE("a run goes on with the validation data that it began with", "[checkpoint]") {

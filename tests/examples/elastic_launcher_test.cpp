@@ -107,6 +107,14 @@ TEST_CASE("a run of processes that diverges is not started again") {
   CHECK(saved(runs, "run/diverged-2") == 5);
   CHECK(saved(runs, "run/diverged") == 1);
   CHECK(saved(runs, "run") == 4);
+  // What is saved in memory alone may be wrong, and the run's folder has an older update.
+  runs.train("kept", {"--stop-after", "4"});
+  const Words kept{"train_gpt",       "--resume", runs.path("kept"), "--data", runs.data, "--quiet",
+                   "--learning-rate", "1e20",     "--clip",          "0"};
+  const std::string back = "--resume " + runs.path("kept") + " --at 4\n";
+  CHECK_THAT(
+      elastic(runs, kept, {"--every", "1"}).errors,
+      Contains("go back: " + back) && Contains("elastic: to go back before update 5: " + back));
   // Of two stages only the last one meets it; the other stops because of that.
   const Words stages{"train_gpt",   "--resume",   runs.path("run"),
                      "--data",      runs.data,    "--learning-rate",
