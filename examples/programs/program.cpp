@@ -334,7 +334,9 @@ static bool is_result(std::string_view bytes) {
 void check_parent(const std::filesystem::path& made) {
   std::error_code none;
   const auto parent = (std::filesystem::absolute(made) / "").parent_path().parent_path();
-  if (made.parent_path() != "runs" && !std::filesystem::exists(parent, none))
+  const auto runs = std::filesystem::weakly_canonical(std::filesystem::absolute("runs"), none);
+  if (std::filesystem::weakly_canonical(parent, none) != runs &&
+      !std::filesystem::exists(parent, none))
     throw UsageError(text("the folder ", parent.string(), " does not exist: make it, or name a ",
                           "result in another one"));
 }

@@ -127,26 +127,45 @@ static bool is_of_unsaved_run(const fs::path& out) {
   return fs::is_directory(out / "checkpoint", none) && has_events(out);  // else it was moved away
 }
 
+/// Whether a folder has the metrics.jsonl that a run wrote until a save. A session that was killed
+/// while it replaced an earlier one's has left it beside that.
+static bool has_lines_of(const fs::path& run, const nlohmann::json& saved) {
+  const auto written = saved.contains("metrics") ? saved.at("metrics") : nlohmann::json();
+  const std::string usual = (run / "metrics.jsonl").string();
+  return parallel::begins_as(usual, written) || parallel::begins_as(usual + partial, written);
+}
+
+/// Whether a folder has what a run wrote beside a save, and not others' files beside a copy of it.
+static bool has_metrics_of(const fs::path& out, const nlohmann::json& saved) try {
+  bool has_event = false;
+  for (const std::string name : saved.at("metrics").at("events"))
+    has_event = has_event || (parallel::is_event_file(name) && fs::exists(out / name));
+  return has_event || has_lines_of(out, saved);
+} catch (const nlohmann::json::exception&) {  // earlier versions' saves name no events
+  return has_lines_of(out, saved) || has_events(out);
+}
+
 /// Checks that what a folder's checkpoint holds is an older state of the run.
-static void check_checkpoint(const fs::path& out, const OpenedCheckpoint* resumed) {
+static void check_checkpoint(const parallel::SessionScope& scope) {
+  const std::string out = scope.out.string();
   std::string what = "another run";
   try {
-    const Manifest newest = read_manifest(out / "checkpoint", manifest_name);
-    const bool is_own =
-        resumed && !newest.run_id.empty() && newest.run_id == resumed->manifest().run_id;
-    if (is_own && newest.step <= resumed->manifest().step) return;
-    if (is_own) what = "a newer update of this run";
+    const Manifest newest = read_manifest(scope.out / "checkpoint", manifest_name);
+    const Manifest from = scope.resumed ? scope.resumed->manifest() : Manifest();
+    if (!newest.run_id.empty() && newest.run_id == from.run_id) {
+      if (newest.step <= from.step && has_lines_of(scope.resume, *newest.run)) return;
+      what = newest.step > from.step ? "a newer update of this run" : "a fork of this run";
+    }
   } catch (const Error&) {  // damaged
   }
-  throw Error(text("--out ", out.string(), " holds ", what, ": continue that with --resume ",
-                   out.string(), ", name another folder, or give it up with --overwrite"));
+  throw Error(text("--out ", out, " holds ", what, ": continue that with --resume ", out,
+                   ", name another folder, or give it up with --overwrite"));
 }
 
 void check_out(const parallel::SessionScope& scope) {
   constexpr auto names = std::to_array<const char*>(
       {"metrics.jsonl", "metrics.csv", "summary.json", "report.html", "trace.json", "plan.html",
-       "recorded.plan", "checkpoint/manifest.json", "huggingface/plangrad-checksums.txt",
-       "diverged"});
+       "recorded.plan", "checkpoint/manifest.json", "huggingface/plangrad-checksums.txt"});
   const std::span<const char* const> all(names);
   const fs::path& out = scope.out;
   std::error_code ignored;
@@ -156,21 +175,20 @@ void check_out(const parallel::SessionScope& scope) {
   PG_CHECK(::access(written.c_str(), W_OK) == 0 || errno == ENOENT, "can't write to the folder ",
            written.string(), ": ", system_message(), "; choose another with --out");
   if (is_new) return check_parent(out);
-  for (const char* name : all.first(names.size() - 1))
+  for (const char* name : all)
     PG_CHECK(!fs::is_directory(out / name, ignored), (out / name).string(),
              " is a folder: move it away");
   if (scope.overwrite) return;
   check_export_of(out, "replace it with --overwrite");
   const bool resumes = out == scope.resume;  // perhaps a copied checkpoint/ beside others' files
-  if (resumes && (fs::exists(out / "metrics.jsonl", ignored) || has_events(out))) return;
-  if (!resumes && !manifests_of(out / "checkpoint").empty())
-    return check_checkpoint(out, scope.resumed.get());
+  if (resumes && has_metrics_of(out, scope.resumed_run())) return;
+  if (!resumes && !manifests_of(out / "checkpoint").empty()) return check_checkpoint(scope);
   for (const fs::directory_entry& file : fs::directory_iterator(out / "checkpoint", ignored))
     PG_CHECK(resumes || file.path().extension() != ".safetensors", file.path().string(),
              " is of no checkpoint that the run could continue: move it away, name another ",
              "folder, or replace it with --overwrite");
   if (is_of_unsaved_run(out)) return;
-  for (const char* name : resumes ? all.first(names.size() - 3) : all)
+  for (const char* name : resumes ? all.first(names.size() - 2) : all)
     PG_CHECK(!fs::exists(fs::symlink_status(out / name, ignored)), "--out ", out.string(), " has ",
              name, ", which the run would replace, and no run that wrote it: name another folder, ",
              "or replace it with --overwrite");

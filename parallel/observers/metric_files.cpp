@@ -53,24 +53,6 @@ double seconds_since_1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// Whether a file begins with these bytes.
-bool begins_as(const fs::path& path, const json& written) try {
-  const auto bytes = static_cast<std::size_t>(nn::whole_number(written.at("bytes")));
-  std::error_code problem;
-  if (!fs::is_regular_file(path, problem) || fs::file_size(path, problem) < bytes) return false;
-  const nn::OpenFile file(path);
-  std::vector<std::byte> part;
-  std::uint32_t checksum = 0;
-  for (std::size_t at = 0; at < bytes; at += part.size()) {
-    part.resize(std::min<std::size_t>(1 << 20, bytes - at));
-    file.read(at, part);
-    checksum = nn::crc32_of(part, checksum);
-  }
-  return nn::digits_of(checksum) == written.at("checksum").get<std::string>();
-} catch (const json::exception&) {  // `written` is of another program
-  return false;
-}
-
 /// Copies a file to a name beside it that is free, and returns that.
 std::string copy_aside(const fs::path& file) {
   fs::path copy;
@@ -116,6 +98,23 @@ bool is_event_file(std::string_view name) {  // .paragrad: by the project's firs
   if (!name.starts_with(events_prefix)) return false;
   const std::size_t end = name.find_first_not_of("0123456789", events_prefix.size());
   return end < name.size() && (name.substr(end) == ".plangrad" || name.substr(end) == ".paragrad");
+}
+
+bool begins_as(const fs::path& path, const json& written) try {
+  const auto bytes = static_cast<std::size_t>(nn::whole_number(written.at("bytes")));
+  std::error_code problem;
+  if (!fs::is_regular_file(path, problem) || fs::file_size(path, problem) < bytes) return false;
+  const nn::OpenFile file(path);
+  std::vector<std::byte> part;
+  std::uint32_t checksum = 0;
+  for (std::size_t at = 0; at < bytes; at += part.size()) {
+    part.resize(std::min<std::size_t>(1 << 20, bytes - at));
+    file.read(at, part);
+    checksum = nn::crc32_of(part, checksum);
+  }
+  return nn::digits_of(checksum) == written.at("checksum").get<std::string>();
+} catch (const json::exception&) {  // `written` is of another program
+  return false;
 }
 
 AppendedFile::AppendedFile(const std::filesystem::path& path) : file_(nn::create_file(path)) {}

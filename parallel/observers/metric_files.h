@@ -116,6 +116,10 @@ MetricLines earlier_metrics(const std::filesystem::path& folder, int steps,
 
 // ---- what runs have left ----
 
+/// Whether a file begins with the lines that a checkpoint names.
+///   written: what written() returned when it was saved
+bool begins_as(const std::filesystem::path& path, const nlohmann::json& written);
+
 /// A file's JSON; null if there is no such file, or it is damaged.
 nlohmann::json json_in(const std::filesystem::path& path);
 

@@ -58,6 +58,17 @@ TEST_CASE("each run gets a folder of its own, and runs/latest is the newest") {
   check_ended(run_in(here, {"sample_gpt", "--tokens", "5"}), 0, "from latest, the newest run");
 }
 
+TEST_CASE("a run makes runs/, however --out spells it") {
+  const Runs runs;
+  for (const std::string out : {"runs/x/", "./runs/x", "$PWD/runs/x"}) {
+    const std::string here = runs.path(out.substr(0, 4) + "here");
+    fs::create_directories(here);
+    const std::string spelled = out[0] == '$' ? here + "/runs/x" : out;
+    succeeded(run_in(here, without_out(runs.data, {"--out", spelled})));
+    CHECK(step_of(here + "/runs/x") == 6);
+  }
+}
+
 TEST_CASE("a file or folder runs/latest that is no link stays, and a line says so") {
   const Runs runs;
   for (const char* name : {"runs/latest", "runs/latest/global_step500"}) {
@@ -92,6 +103,8 @@ TEST_CASE("a copy of a checkpoint continues no other one, however its folder is 
     check_untouched(runs.path("new"), words + again,
                     "has metrics.csv, which the run would replace");
   fs::remove(runs.path("new/metrics.csv"));
+  runs.folder.write("new/metrics.jsonl", "{\"epoch\":1}\n");
+  check_untouched(runs.path("new"), again, "has metrics.jsonl, which the run would replace");
   runs.resume("new", {"--stop-after", "1"});
   CHECK(step_of(runs.path("new")) == 3);
 }
@@ -172,8 +185,12 @@ TEST_CASE("a new run replaces no other one, unless it is told to") {
   check_untouched(out, resume, ways);
   runs.succeed(resume + Words{"--overwrite"});
   CHECK(losses_by_update(out).size() == 7);
-  // A folder that holds an older state of the run loses nothing; a newer one would.
+  // A folder that holds an older state of the run loses nothing; a newer one or a fork would.
+  fs::copy(runs.path("other"), runs.path("copy"), fs::copy_options::recursive);
   runs.resume("other", {"--steps", "9"});
+  check_untouched(out, resume, "holds a fork of this run: " + ways);
+  runs.succeed(resume + Words{"--out", runs.path("copy")});
+  CHECK(step_of(runs.path("copy")) == 10);
   runs.resume("other", {"--steps", "11", "--out", out});
   CHECK(step_of(out) == 11);
   check_untouched(out, resume, "holds a newer update of this run: " + ways);
@@ -184,7 +201,7 @@ TEST_CASE("a new run replaces no other one, unless it is told to") {
 TEST_CASE("a run replaces no files that no run left") {
   const Runs runs;
   for (const std::string name :
-       {"metrics.jsonl", "metrics.csv", "summary.json", "report.html", "diverged/notes.txt",
+       {"metrics.jsonl", "metrics.csv", "summary.json", "report.html",
         "huggingface/model.safetensors", "huggingface", "checkpoint/model-6.safetensors"}) {
     const std::string out = runs.path("of " + std::to_string(name.size()) + name.substr(0, 3));
     fs::create_directories(fs::path(out + "/" + name).parent_path());
@@ -194,6 +211,9 @@ TEST_CASE("a run replaces no files that no run left") {
     runs.succeed(words + Words{"--overwrite"});
     CHECK(step_of(out) == 2);
   }
+  runs.folder.write("beside/diverged", "mine");
+  runs.succeed(tiny_run(runs.data, runs.path("beside")));
+  CHECK(plangrad::nn::read_file(runs.path("beside/diverged")) == "mine");
   fs::create_directories(runs.path("taken/metrics.csv"));
   check_untouched(runs.path("taken"), tiny_run(runs.data, runs.path("taken"), {"--overwrite"}),
                   "metrics.csv is a folder: move it away");
