@@ -100,12 +100,10 @@ std::string manifest_text(const Manifest& manifest) {
 }
 
 Manifest read_manifest(const fs::path& folder, const std::string& name) {
-  const fs::path path = folder / name, aside = folder.parent_path() / "diverged";
+  const fs::path path = folder / name;
   std::error_code ignored;
   PG_CHECK(fs::exists(path, ignored), folder.string(), " holds no checkpoint: it has no ", name,
-           name == manifest_name && fs::exists(aside / "checkpoint" / name, ignored)
-               ? "; the run diverged, and saved its last update aside, in " + aside.string()
-               : "; name the folder that a run saved to");
+           "; name the folder that a run saved to");
   const std::string bytes = read_file(path);  // that of a large run has a few MB
   try {
     Manifest manifest = parse_manifest(bytes);

@@ -368,9 +368,6 @@ TEST_CASE("a run that diverges from its newest save names an older one", "[check
   check_advice("one", aside, "/one continues from update 1\n");
   runs.train("bad", broken);
   check_advice("bad", {}, "no update before 1 is saved in " + runs.path("bad") + ", so begin anew");
-  CHECK(run(runs.words("unsaved", {"--learning-rate", "1e20"})).status == 3);
-  check_ended(run({"checkpoint", "list", runs.path("unsaved")}), 2,
-              "saved its last update aside, in " + runs.path("unsaved/diverged"));
 }
 
 TEST_CASE("a run goes on with the validation data that it began with", "[checkpoint]") {
