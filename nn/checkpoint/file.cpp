@@ -11,6 +11,7 @@
 #include <cctype>
 #include <cerrno>
 #include <nlohmann/json.hpp>
+#include <ranges>
 
 namespace plangrad::nn {
 
@@ -94,6 +95,10 @@ std::string foreign_kind(std::string_view start) {
   static constexpr std::string_view web =
       "is a web page or a server's error, not the file that its name promises: download it again, "
       "from the link to the file itself, logged in where the site asks for it";
+  static constexpr std::string_view pages =  // how they begin
+      "<!doctype|<html|<head|<body|<title|<meta|<script|<center|<?xml|<error>|{\"error\":\"|"
+      "{\"error\":{|{\"message\":\"|{\"detail\":\"|404: not found|entry not found|"
+      "invalid username or password";
   static constexpr std::string_view pickle =
       "is a file of torch.save: load it in Python, and write it with save_pretrained of "
       "transformers, or with safetensors.torch.save_file";
@@ -102,15 +107,6 @@ std::string foreign_kind(std::string_view start) {
       {"version https://git-lfs",
        "is a Git LFS pointer, not the file itself: run \"git lfs install\" and \"git lfs pull\" in "
        "its folder, or download it again"},
-      {"<!doctype", web},
-      {"<html", web},
-      {"<?xml", web},
-      {"{\"error\":\"", web},
-      {"{\"error\":{", web},
-      {"{\"message\":\"", web},
-      {"404: not found", web},
-      {"entry not found", web},
-      {"invalid username or password", web},
       {"pk\3\4",
        "is a zip archive: unpack it; if torch.save wrote it, write it anew with save_pretrained"},
       {"\x80\2\x8a\x0a", pickle},
@@ -134,10 +130,18 @@ std::string foreign_kind(std::string_view start) {
       {"mmididx", "is an index of Megatron: the token ids are in the .bin file beside it"},
       {"\x93numpy", "is an array of numpy.save: write its bytes alone, with tofile"}};
   if (start.size() > 257 && start.substr(257, 5) == "ustar") return "is a tar archive: unpack it";
-  std::string lower(start.substr(0, 64));
-  lower.erase(0, lower.find_first_not_of(" \t\r\n\xef\xbb\xbf"));  // and the mark of UTF-8
+  const auto drop = [&](std::size_t count) { start.remove_prefix(std::min(count, start.size())); };
+  constexpr std::string_view blanks = " \t\r\n\xef\xbb\xbf";  // and the mark of UTF-8
+  drop(start.find_first_not_of(blanks));
+  for (; start.starts_with("<!--"); drop(start.find_first_not_of(blanks)))
+    drop(start.find("-->")), drop(3);
+  std::string lower(start.substr(0, 256));
   if (lower.starts_with('{')) std::erase_if(lower, [](unsigned char c) { return std::isspace(c); });
   for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  for (const auto page : std::views::split(pages, '|'))
+    if (lower.starts_with(std::string_view(page.begin(), page.end()))) return std::string(web);
+  if (lower.starts_with("access to ") && lower.find(" is restricted") != lower.npos)
+    return std::string(web);
   for (const auto& [mark, what] : kinds)
     if (lower.starts_with(mark)) return std::string(what);
   return "";

@@ -270,10 +270,12 @@ void check_text(const std::filesystem::path& path, std::string_view bytes,
   const bool has_zero = bytes.substr(0, 1 << 16).find('\0') != bytes.npos;
   const std::string_view mark = bytes.substr(0, 32);  // its last character may be cut
   const bool is_utf8 = valid_utf8_prefix(mark) + 4 > mark.size();
-  std::string kind = foreign_kind(bytes);
+  std::string kind = foreign_kind(bytes), ending = path.extension().string();
+  std::ranges::transform(ending, ending.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::set<std::string> pages{".html", ".htm", ".xml", ".json", ".jsonl", ".md"};
   const bool is_page = kind.starts_with("is a web page");
-  if (is_page && (!path.has_extension() || path.extension() == ".txt"))
-    kind += "; to train on it as it is, give it another ending, such as .html or .json";
+  if (is_page && !pages.contains(ending))
+    kind += "; to train on it as it is, end its name in .html, .htm, .xml, .json, .jsonl or .md";
   else if (is_page || (!has_zero && is_utf8))
     kind.clear();
   if (kind.empty()) kind = marked_text(bytes);

@@ -74,7 +74,8 @@ struct TextData {
 
 /// Checks a file that is read as text. Binary files are known by how they begin, and by bytes of
 /// value 0 near their beginning; "bytes" takes such bytes, and "chars" needs valid UTF-8. A web
-/// page or a server's error is a text only under a name of its kind, such as .html; not .txt.
+/// page or a server's error is a text only under a name that ends in .html, .htm, .xml, .json,
+/// .jsonl or .md.
 /// throws: Error if the file holds no text; it says what, and the remedy
 void check_text(const std::filesystem::path& path, std::string_view bytes,
                 const std::string& vocabulary);

@@ -269,16 +269,26 @@ TEST_CASE("text data: what is no text is refused, though text may begin as a bin
   }
   for (const std::string& any : {zeros, std::string("PAR1 "), std::string("{\"error\": 0}")})
     CHECK(load_text_data(folder.file("a.txt", any), good, "bytes").training.size() > 0);
-  for (const char* page : {"<!DOCTYPE html>", "<html>\xe9", "\xef\xbb\xbf\r\n<HTML lang=\"en\">",
-                           "{\"error\": \"none\"}", "{\n \"message\":\"Not Found\"}"}) {
-    for (const char* name : {"page", "page.txt"})
+  const std::string restricted = "Access to model meta-llama/Llama-3.2-11B-Vision-Instruct-tuned";
+  for (const std::string& page :
+       {std::string("<!DOCTYPE html>"), std::string("<html>\xe9"), restricted + " is restricted.",
+        std::string("\xef\xbb\xbf\r\n<HTML lang=\"en\">"), std::string("{\"error\": \"none\"}"),
+        std::string("{\n \"message\":\"Not Found\"}"), std::string("{\"detail\":\"Not Found\"}"),
+        "<!-- " + restricted + " -->\n<!---->" + std::string(300, ' ') + "<Html>",
+        std::string("<head>"), std::string("<body>"), std::string("<title>Just a moment"),
+        std::string("<meta charset"), std::string("<script>"), std::string("<center><h1>403"),
+        std::string("<Error><Code>NoSuchKey")}) {
+    for (const char* name : {"page", "page.txt", "p.txt?raw=true", "p.txt.1", "P.TXT", "p.text",
+                             "corpus v1.2", "p.csv"})
       CHECK_THROWS_WITH(load_text_data(good, folder.file(name, page), "bytes"),
                         Contains(text(name, " is a web page or a server's error")) &&
                             Contains("download it again") &&
-                            Contains("another ending, such as .html or .json"));
-    for (const char* name : {"page.html", "page.json"})
+                            Contains("end its name in .html, .htm, .xml, .json, .jsonl or .md"));
+    for (const char* name : {"page.html", "page.JSON", "a.htm", "a.xml", "a.jsonl", "README.md"})
       CHECK(load_text_data(good, folder.file(name, page), "bytes").validation.size() > 0);
   }
+  for (const char* any : {"<!-- a note --> Once", "<!-- a note", "Access to the restricted"})
+    CHECK(load_text_data(folder.file("a.txt", any), good, "bytes").training.size() > 0);
 }
 
 TEST_CASE("text data: ids take two bytes where the vocabulary allows") {
