@@ -92,27 +92,23 @@ void OpenFile::read(std::uint64_t at, std::span<std::byte> target) const {
 }
 
 std::string foreign_kind(std::string_view start) {
-  static constexpr std::string_view web =
-      "is a web page or a server's error, not the file that its name promises: download it again, "
-      "from the link to the file itself, logged in where the site asks for it";
-  static constexpr std::string_view pages =  // how they begin
-      "<!doctype|<html|<head|<body|<title|<meta|<script|<center|<?xml|<error>|{\"error\":\"|"
-      "{\"error\":{|{\"message\":\"|{\"detail\":\"|404: not found|entry not found|"
-      "invalid username or password";
-  static constexpr std::string_view pickle =
-      "is a file of torch.save: load it in Python, and write it with save_pretrained of "
-      "transformers, or with safetensors.torch.save_file";
   // Two bytes would not do: token ids, and the length with which safetensors begin, may have them.
   static constexpr std::pair<std::string_view, std::string_view> kinds[] = {
+      {"<!doctype|<html|<head|<body|<title|<meta|<script|<center|<?xml|<error>|{\"error\":\"|"
+       "{\"error\":{|{\"message\":\"|{\"detail\":\"|404: not found|entry not found|"
+       "access to model |access to dataset |invalid username or password",
+       "is a web page or a server's error, not the file that its name promises: download it again, "
+       "from the link to the file itself, logged in where the site asks for it"},
       {"version https://git-lfs",
        "is a Git LFS pointer, not the file itself: run \"git lfs install\" and \"git lfs pull\" in "
        "its folder, or download it again"},
       {"pk\3\4",
        "is a zip archive: unpack it; if torch.save wrote it, write it anew with save_pretrained"},
-      {"\x80\2\x8a\x0a", pickle},
-      {"\x80\2}q", pickle},
-      {"\x80\4\x95", "is a pickle: load it in Python, and write what it holds in another way"},
-      {"\x80\5\x95", "is a pickle: load it in Python, and write what it holds in another way"},
+      {"\x80\2\x8a\x0a|\x80\2}q",
+       "is a file of torch.save: load it in Python, and write it with save_pretrained of "
+       "transformers, or with safetensors.torch.save_file"},
+      {"\x80\4\x95|\x80\5\x95",
+       "is a pickle: load it in Python, and write what it holds in another way"},
       {"gguf", "is a GGUF file of llama.cpp: use the model that it was converted from"},
       {"lmgg", "is a GGML file of llama.cpp: use the model that it was converted from"},
       {"litpkds", "is a PackedDataset of Lit-GPT: write its ids alone, as uint16"},
@@ -130,20 +126,15 @@ std::string foreign_kind(std::string_view start) {
       {"mmididx", "is an index of Megatron: the token ids are in the .bin file beside it"},
       {"\x93numpy", "is an array of numpy.save: write its bytes alone, with tofile"}};
   if (start.size() > 257 && start.substr(257, 5) == "ustar") return "is a tar archive: unpack it";
-  const auto drop = [&](std::size_t count) { start.remove_prefix(std::min(count, start.size())); };
   constexpr std::string_view blanks = " \t\r\n\xef\xbb\xbf";  // and the mark of UTF-8
-  drop(start.find_first_not_of(blanks));
-  for (; start.starts_with("<!--"); drop(start.find_first_not_of(blanks)))
-    drop(start.find("-->")), drop(3);
-  std::string lower(start.substr(0, 256));
+  while (start.starts_with("<!--") || (!start.empty() && blanks.find(start[0]) != blanks.npos))
+    start.remove_prefix(start[0] == '<' ? std::min(start.find("-->"), start.size() - 3) + 3 : 1);
+  std::string lower(start.substr(0, 64));
   if (lower.starts_with('{')) std::erase_if(lower, [](unsigned char c) { return std::isspace(c); });
   for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  for (const auto page : std::views::split(pages, '|'))
-    if (lower.starts_with(std::string_view(page.begin(), page.end()))) return std::string(web);
-  if (lower.starts_with("access to ") && lower.find(" is restricted") != lower.npos)
-    return std::string(web);
-  for (const auto& [mark, what] : kinds)
-    if (lower.starts_with(mark)) return std::string(what);
+  for (const auto& [marks, what] : kinds)
+    for (const auto mark : std::views::split(marks, '|'))
+      if (lower.starts_with(std::string_view(mark.begin(), mark.end()))) return std::string(what);
   return "";
 }
 

@@ -115,18 +115,22 @@ std::string marked_text(std::string_view bytes) {
 constexpr std::uint32_t llmc_ids = 20240520;
 
 /// Whether bytes are token ids of this width: their high parts are all 0, or take few values, as
-/// vocabularies have up to 2^18 tokens, 0 more often than tags that alternate with words.
+/// vocabularies have up to 2^18 tokens. Tags between words do so, too, but they are less often 0,
+/// and beside a 1 words are as everywhere: most have low ids, which are the frequent ones.
 bool are_ids_of(std::size_t width, std::string_view bytes) {
-  std::set<std::string_view> low, high;
-  std::size_t zeros = 0, others = 0;
-  for (std::size_t at = 0; at + width <= bytes.size(); at += width) {
-    others += low.insert(bytes.substr(at, 2)).first->find_first_not_of('\0') != bytes.npos;
-    const std::string_view part = *high.insert(bytes.substr(at + 2, width - 2)).first;
-    zeros += part.find_first_not_of('\0') == part.npos;
+  std::set<std::uint32_t> last, low, high;  // parts: a byte, two, and the rest
+  std::size_t others = 0, count = bytes.size() / width, places[5] = {};  // of ids, by 2^15
+  for (std::size_t at = 0; at < count; ++at) {
+    std::uint32_t id = 0;
+    std::memcpy(&id, bytes.data() + width * at, width);
+    last.insert(id & 0xff), low.insert(id & 0xffff), high.insert(id >> 16);
+    others += (id & 0xffff) > 0;
+    ++places[std::min(id >> 15, 4u)];
   }
-  const std::size_t enough = width == 4 ? 8 : 32;  // few ids of 2 bytes may look like 3
-  return (others >= enough && zeros == bytes.size() / width) ||
-         (low.size() > 64 && high.size() <= 4 && 10 * zeros > 6 * (bytes.size() / width));
+  if (last.size() == 1) return false;  // as of pairs of an id and 0
+  const std::size_t enough = width == 4 ? 8 : 32, zeros = places[0] + places[1];  // few may look so
+  const bool is_wide = 10 * zeros > 6 * count || (10 * zeros > count && places[2] < 2 * places[3]);
+  return (others >= enough && zeros == count) || (low.size() > 64 && high.size() <= 4 && is_wide);
 }
 
 /// The id of 2 bytes that occurs most often, as padding does.
@@ -214,6 +218,8 @@ std::string other_than_tokens(std::string_view bytes) {
   const std::uint16_t commonest = commonest_id(start);
   if (are_ids_of(3, start)) return "looks like token ids of 3 bytes: write them as uint16";
   if (are_ids_of(4, start)) return "looks like token ids of 4 or 8 bytes: write them as uint16";
+  if (start.size() % 4 == 0 && are_ids_of(4, std::string(start.rbegin(), start.rend())))
+    return "looks like big-endian token ids of 4 or 8 bytes: write them as uint16";
   if (are_floats<float>(start, commonest)) return "looks like values of float32 or bfloat16";
   if (are_floats<double>(start, commonest)) return "looks like values of float64";
   return kind_of_pairs(start, commonest);
@@ -241,6 +247,14 @@ std::string_view ids_in(const std::filesystem::path& path, std::string_view byte
   PG_CHECK(bytes.size() % 2 == 0, path.string(), " has an odd number of bytes, ", bytes.size(),
            ": expected token ids of 2 bytes each, so the file is cut short or of another kind");
   return bytes;
+}
+
+/// A file's name in messages. Servers' errors are short: the name of such a text says all of it.
+std::string name_of(const std::filesystem::path& path, std::string_view bytes) {
+  const bool is_text = std::ranges::none_of(bytes, [](char c) { return c >= 0 && c < '\t'; });
+  if (bytes.size() >= 200 || !is_text) return path.string();
+  bytes = bytes.substr(0, bytes.find_last_not_of(" \r\n") + 1);
+  return text(path.string(), " (its whole content is: ", bytes, ')');
 }
 
 /// Adds what a text or a .bin file holds to data of this name.
@@ -311,12 +325,13 @@ TextData load_text_data(const std::filesystem::path& data, const std::filesystem
                      "tokenizer makes: a .bin file of uint16"));
   }
 
-  TokenData train = data_of("the training data " + data.string(), data, bytes, made.get(), tokens);
-  TokenData validate =
-      split ? train.split(train.size() * 9 / 10,
-                          "the validation data " + data.string() + ", the last tenth of it,")
-            : data_of("the validation data " + validation.string(), validation, validation_bytes,
-                      made.get(), tokens);
+  const std::string name = name_of(data, bytes);
+  TokenData train = data_of("the training data " + name, data, bytes, made.get(), tokens);
+  TokenData validate = split
+                           ? train.split(train.size() * 9 / 10,
+                                         "the validation data " + name + ", the last tenth of it,")
+                           : data_of("the validation data " + name_of(validation, validation_bytes),
+                                     validation, validation_bytes, made.get(), tokens);
   const int size = made ? made->size() : std::max(train.largest(), validate.largest()) + 1;
   for (TokenData* part : {&train, &validate}) part->set_vocabulary_size(size);
   return {made, std::move(train), std::move(validate)};

@@ -372,16 +372,17 @@ std::unique_ptr<Vocabulary> read_tokenizer_json(const fs::path& file) {
 }
 
 BytePairVocabulary read_byte_pairs(const fs::path& vocab_json) {
+  read_by(vocab_json, "", [](const std::string&) {});  // it may be a web page, or empty
   PG_CHECK(
       fs::exists(vocab_json.parent_path() / "merges.txt"), vocab_json.string(),
       ": has no merges.txt beside it. A vocabulary is a vocab.json with its merges.txt, a file "
       "whose name ends in tokenizer.json, or the folder of either");
   const auto merges = read_by(vocab_json.parent_path() / "merges.txt", ": ", merge_lines);
   const Beside beside = read_beside(vocab_json.parent_path());
-  const auto read = [&](const std::string& vocab) {
+  constexpr const char* as = " and its merges.txt are not a byte-pair vocabulary: ";
+  return read_by(vocab_json, as, [&](const std::string& vocab) {
     return byte_pairs_of(parse_json(vocab), merges, all_added(beside, json::object()));
-  };
-  return read_by(vocab_json, " and its merges.txt are not a byte-pair vocabulary: ", read);
+  });
 }
 
 void write_byte_pairs(const BytePairVocabulary& vocabulary, const fs::path& folder) {

@@ -228,9 +228,18 @@ TEST_CASE("text data: .bin files of other kinds are refused where it can be told
     for (const char* name : {"a.bin", "a.txt"})
       CHECK_THROWS_WITH(load_text_data(folder.file(name, start + ids), "", "bytes"),
                         Contains(what));
+  for (const std::uint32_t vocabulary : {50'257u, 128'256u, 151'643u, 256'000u}) {
+    std::string large, big_endian;
+    for (std::uint32_t i = 0; i < 3000; ++i) {
+      large += word(i * 2'654'435'761u % vocabulary);
+      big_endian += word(__builtin_bswap32(i * 2'654'435'761u % vocabulary));
+    }
+    refused(large, "looks like token ids of 4 or 8 bytes");
+    refused(big_endian, "looks like big-endian token ids of 4 or 8 bytes");
+  }
   // Ids that begin as a pickle or gzip might, and such as use all values alike, are read.
   // So are padded ids, ids of few symbols, words with tags, and ids like floats of one sign.
-  std::string evenly, padded, bits, symbols, raw, few[3], tagged, codes;
+  std::string evenly, padded, bits, symbols, raw, few[3], tagged, codes, pairs, zeros, marked;
   for (std::uint32_t i = 0; i < 30'000; ++i) {
     const std::uint32_t random = i * 2'654'435'761u >> 16, rare = random % 100 < 93 ? 0 : 1;
     evenly += half(i * 40'503 % 65'536);
@@ -242,10 +251,13 @@ TEST_CASE("text data: .bin files of other kinds are refused where it can be told
       few[part] += half(i % (256u << part) < 60 ? random % 50'257 : 50'256);
     tagged += half(random * random / 65'536) + half(random % 4);
     codes += half(16'384 + random % 2'048);
+    pairs += half(i % 2 * 5);
+    zeros += half(i % 2 * (random % 200));
+    marked += half(i % 2 ? random / 7 % 2 : random % 50'257);
   }
   for (const std::string& good :
        {ids, "\x80\2" + ids, "\x1f\x8b" + ids, "\xff\xfe" + ids, evenly, padded, bits, symbols, raw,
-        few[0], few[1], few[2], tagged, codes})
+        few[0], few[1], few[2], tagged, codes, pairs, pairs.substr(2), zeros, marked})
     CHECK(load_text_data(folder.file("ids.bin", good), "", "").training.size() >= 27'000);
   CHECK(load_text_data(folder.file("small.bin", small), "", "").training.size() == 900);
 }
@@ -269,9 +281,9 @@ TEST_CASE("text data: what is no text is refused, though text may begin as a bin
   }
   for (const std::string& any : {zeros, std::string("PAR1 "), std::string("{\"error\": 0}")})
     CHECK(load_text_data(folder.file("a.txt", any), good, "bytes").training.size() > 0);
-  const std::string restricted = "Access to model meta-llama/Llama-3.2-11B-Vision-Instruct-tuned";
+  const std::string restricted = "Access to model a/b is restricted";
   for (const std::string& page :
-       {std::string("<!DOCTYPE html>"), std::string("<html>\xe9"), restricted + " is restricted.",
+       {std::string("<!DOCTYPE html>"), std::string("<html>\xe9"), restricted,
         std::string("\xef\xbb\xbf\r\n<HTML lang=\"en\">"), std::string("{\"error\": \"none\"}"),
         std::string("{\n \"message\":\"Not Found\"}"), std::string("{\"detail\":\"Not Found\"}"),
         "<!-- " + restricted + " -->\n<!---->" + std::string(300, ' ') + "<Html>",
@@ -287,7 +299,7 @@ TEST_CASE("text data: what is no text is refused, though text may begin as a bin
     for (const char* name : {"page.html", "page.JSON", "a.htm", "a.xml", "a.jsonl", "README.md"})
       CHECK(load_text_data(good, folder.file(name, page), "bytes").validation.size() > 0);
   }
-  for (const char* any : {"<!-- a note --> Once", "<!-- a note", "Access to the restricted"})
+  for (const char* any : {"<!-- a note --> Once", "<!-- a note", "Access to models"})
     CHECK(load_text_data(folder.file("a.txt", any), good, "bytes").training.size() > 0);
 }
 
@@ -342,6 +354,9 @@ TEST_CASE("text data: files that can't be used are named") {
   CHECK_THROWS_WITH(of("{", good)(), EndsWith("it is no JSON, or not of its kind's form"));
   CHECK_THROWS_WITH(of("<html>", good)(), EndsWith("where the site asks for it"));
   CHECK_THROWS_WITH(of("", good)(), EndsWith("is empty: give a file with content"));
+  for (const auto& [bytes, why] : {std::pair("<html>", " is a web page"), {"", " is empty"}})
+    CHECK_THROWS_WITH(load_text_data(good, "", folder.file("vocab.txt", bytes)),
+                      Contains(text("vocab.txt", why)));
   CHECK(load_text_data(folder.file("bad.txt", "ab\xff"), "", "bytes").training.size() == 2);
 }
 
@@ -350,6 +365,12 @@ TEST_CASE("text data: too little text for a window is an error, with the remedy"
   CHECK(data.batch(1, 0, 0, 1, 63).inputs.size() == 63);
   CHECK_THROWS_WITH(data.batch(1, 0, 0, 1, 64), Contains("has 64 tokens, a context of 64 needs at "
                                                          "least 65: give more text"));
+  TemporaryFolder folder;
+  const fs::path error = folder.file("p.txt", "404 page not found\n");
+  const TextData halves = load_text_data(error, "", "chars");
+  for (const TokenData* part : {&halves.training, &halves.validation})
+    CHECK_THROWS_WITH(part->evaluation_windows(64),
+                      Contains("p.txt (its whole content is: 404 page not found)"));
   CHECK_THROWS_WITH(data.evaluation_windows(64), Contains("needs at least 65"));
   CHECK_THROWS_WITH(data.batch(1, 0, 0, 1, 0), Contains("context of 0"));
   CHECK_THROWS_WITH(TokenData("data", std::vector<std::int32_t>{0, -1}, 5), Contains("token -1"));
