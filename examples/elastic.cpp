@@ -67,7 +67,10 @@ void check_start(const LaunchOptions& options, const std::string& program) {
   for (const fs::path folder : plangrad::parallel::split(text(path ? path : "", ":."), ':'))
     if (fs::is_regular_file(folder / program, none) && !::access((folder / program).c_str(), X_OK))
       return;
-  throw plangrad::autograd::Error(text("there is no program ", program, ": name it with its path"));
+  const bool has_path = program.find('/') != program.npos;
+  throw plangrad::autograd::Error(
+      text("there is no program ", program,
+           has_path ? ", or it may not be started" : ": name it with its path"));
 }
 
 /// Removes a run's folder at the end if nothing is in it.

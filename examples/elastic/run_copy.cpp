@@ -57,14 +57,19 @@ bool has_lines(const fs::path& name) {
   return all.starts_with("metrics.jsonl") || all.starts_with("metrics.csv");
 }
 
-/// Adds the files of a folder's checkpoints. A damaged one is left as it is.
+/// Adds the files of a folder's checkpoints, and the TensorBoard files beside it that they name. A
+/// damaged one is left as it is.
 void add_checkpoints(std::set<fs::path>& files, const fs::path& folder) {
+  const nlohmann::json::json_pointer events("/metrics/events");
   for (const std::string& name : nn::manifests_of(folder)) try {
       const nn::Checkpoint checkpoint(folder, name);
       for (const nn::SafetensorsFile& file : checkpoint.files())
         files.insert(folder / fs::path(file.path()).filename());
       files.insert(folder / name);
-    } catch (const autograd::Error&) {
+      for (const auto& file : checkpoint.run().value(events, nlohmann::json::array()))
+        if (parallel::is_event_file(file.get<std::string>()))
+          files.insert(folder.parent_path() / file.get<std::string>());
+    } catch (const std::exception&) {
     }
 }
 

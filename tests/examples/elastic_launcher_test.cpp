@@ -316,6 +316,13 @@ TEST_CASE("as many states copied to disk stay there as --keep says") {
         names.insert(name);
     return names;
   };
+  auto events = [&](const char* run) {
+    std::string names;
+    for (const auto& file : fs::directory_iterator(runs.path(run)))
+      if (const std::string name = file.path().filename(); name.starts_with("events."))
+        names += name;
+    return names;
+  };
   using Names = std::set<std::string>;
   plangrad::examples::RunCopy copy(runs.path("from"), runs.path("to"), 1000);
   REQUIRE(copy.copy());
@@ -328,8 +335,10 @@ TEST_CASE("as many states copied to disk stay there as --keep says") {
   }
   plangrad::nn::Checkpoint(runs.path("to/checkpoint"), "manifest-1.json").verify();
   runs.resume("from", {"--stop-after", "1"});
+  fs::rename(runs.path("from/") + events("from"), runs.path("from/events.out.tfevents.9.plangrad"));
   plangrad::examples::RunCopy later(runs.path("from"), runs.path("to"), 1000);
   REQUIRE(later.copy());
+  CHECK(events("to") == "events.out.tfevents.9.plangrad");  // that of the copy before is gone
   CHECK(files() ==
         Names{"manifest.json", "manifest-2.json", "model-2.safetensors", "model-3.safetensors"});
   runs.resume("from", {"--stop-after", "1", "--keep", "3"});

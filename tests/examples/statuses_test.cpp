@@ -78,8 +78,10 @@ TEST_CASE("what can't be done as a command asks for it ends with status 2, in ev
   refused(Words{"elastic", "--mpirun", none} + found, "can't start");
   for (const std::string& name : {none, runs.data, runs.folder / ""}) {
     found[0] = name;
-    refused(Words{"elastic"} + found, "there is no program " + name + ": name it with its path");
+    refused(Words{"elastic"} + found, "there is no program " + name + ", or it may not be started");
   }
+  found[0] = "no_program_has_this_name";
+  refused(Words{"elastic"} + found, found[0] + ": name it with its path");
   found[0] = program(trained[0]);  // which mpirun starts alone, so that other variables count
   refused(Words{"/usr/bin/env", "RANK=1", "WORLD_SIZE=2", program("elastic"), "-n", "1"} + found,
           "start it without them, env -u RANK elastic");
