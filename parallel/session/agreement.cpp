@@ -197,18 +197,14 @@ std::shared_ptr<FolderLock> claim_folder(Transport& transport, const fs::path& o
   const fs::path path = out / lock_name;
   std::error_code ignored;
   const json seen{{"found", fs::exists(path, ignored) && owner_of(path) == owner},
-                  {"folder", fs::absolute(out / "checkpoint").string()},
-                  {"host", host_name()}};
-  const std::vector<std::string> all = gather_bytes(transport, seen.dump(), timeout);
-  for (std::size_t rank = 1; rank < all.size(); ++rank) {
-    const json other = json::parse(all[rank]);
-    auto place = [](const json& of) {
-      return text(of["folder"].get<std::string>(), " on ", of["host"].get<std::string>());
-    };
-    PG_CHECK(other["found"] == true, "rank ", rank, " writes to ", place(other), ", which is not ",
-             place(seen), ", the folder of rank 0: no checkpoint could be read again; name a ",
-             "folder that all hosts share with --out");
-  }
+                  {"place", text(fs::absolute(out / "checkpoint").string(), " on ", host_name())}};
+  const std::vector<std::string> all = all_gather_bytes(transport, seen.dump(), timeout);
+  const auto place = [](const json& of) { return of["place"].get<std::string>(); };
+  for (std::size_t rank = 1; rank < all.size(); ++rank)
+    if (const json other = json::parse(all[rank]); other["found"] == false)
+      throw SharedError(text("rank ", rank, " writes to ", place(other), ", which is not ",
+                             place(json::parse(all[0])), ", the folder of rank 0: no checkpoint ",
+                             "could be read again; name a folder that all hosts share with --out"));
   return lock;
 }
 

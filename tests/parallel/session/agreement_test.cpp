@@ -3,6 +3,7 @@
 #include "parallel/session/agreement.h"
 
 #include "nn/checkpoint/file.h"
+#include "parallel/transports/launch.h"
 #include "parallel/transports/threads_transport.h"
 #include "tests/catch.h"
 #include "tests/parallel/support/small_session.h"
@@ -35,12 +36,25 @@ TEST_CASE("ranks that write to other folders are found at the start", "[session]
                                    [&](int rank, SessionSettings& settings) {
                                      if (rank == 1) settings.out = other.path;
                                    }),
-                    Contains("rank 0: rank 1 writes to " + (other / "checkpoint").string()) &&
+                    Contains("rank 1 writes to " + (other / "checkpoint").string()) &&
                         Contains("which is not " + (folder / "checkpoint").string()) &&
                         Contains("name a folder that all hosts share with --out"));
   CHECK_FALSE(fs::exists(folder / "metrics.jsonl"));
   CHECK(fs::is_empty(folder / "checkpoint"));
   CHECK_FALSE(fs::exists(folder / "plangrad.lock"));
+}
+
+TEST_CASE("every rank finds that one writes to another folder", "[session]") {
+  const RunFolder folder, other;
+  std::atomic<int> found = 0;
+  run_ranks(3, [&](Transport& transport) {
+    try {
+      claim_folder(transport, transport.rank() == 1 ? other.path : folder.path, 60);
+    } catch (const SharedError& error) {
+      found += std::string(error.what()).find("rank 1 writes to ") != std::string::npos;
+    }
+  });
+  CHECK(found == 3);
 }
 
 TEST_CASE("ranks that resume other checkpoints are found at the start", "[session]") {
