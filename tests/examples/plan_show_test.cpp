@@ -40,7 +40,8 @@ TEST_CASE("plan show adds a timetable in comments on request and on a terminal")
   const Words words = small_plan("show", "gpipe");
   const std::string text = output_of(words), table = output_of(words + Words{"--table"});
   CHECK(table.starts_with(text));
-  CHECK_THAT(table, Contains("\n# rank 0  0F0 0F1 0F2 0F3 ... ... ... ... ... ... ... ... ... 0B0 "));
+  CHECK_THAT(table,
+             Contains("\n# rank 0  0F0 0F1 0F2 0F3 ... ... ... ... ... ... ... ... ... 0B0 "));
   CHECK(parallel::parse(table) == parallel::parse(text));
   CHECK_THAT(run_on_terminal(words).output, Contains("\n# rank 3  ... ... ... 3F0 3F1 "));
   CHECK_THAT(output_of(words + Words{"--table", "--columns", "5"}),
