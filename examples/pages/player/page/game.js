@@ -129,8 +129,9 @@ class Game {
         `Bubble ${percent(facts.bubble)}, activations of ${
             digits(dotOf('', facts).kept)} forwards, ` +
             `staleness ${facts.staleness}. ${
-                isSolved ? 'Solved. ' + done :
-                           'Not there yet; the size stays that of the level.'}` :
+                isSolved                ? 'Solved. ' + done :
+                    this.hasSize(facts) ? 'Not there yet.' :
+                                          'Of another size: leave the header as it was.'}` :
         'This breaks a rule: see the red cell, and the sentence below the text.';
     this.showChart();
     this.askKnown(this.level);
@@ -141,12 +142,15 @@ class Game {
     this.chart.show(facts ? [...known, {...dotOf('your plan', facts), isOwn: true}] : known);
   }
 
+  hasSize({ranks, stages, steps, per_step}, {from} = levels[this.level]) {
+    return ranks === from.stages && stages === from.stages && steps === from.steps &&
+        per_step === from.microbatches;
+  }
+
   /** Whether a plan has a level's size, and reaches its goal. */
-  isSolved(facts, {most, from} = levels[this.level]) {
-    return !!facts && facts.bubble < most.bubble + 5e-4 &&
-        dotOf('', facts).kept < most.kept + 1e-9 && facts.ranks === from.stages &&
-        facts.stages === from.stages && facts.steps === from.steps &&
-        facts.per_step === from.microbatches;
+  isSolved(facts, {most} = levels[this.level]) {
+    return !!facts && this.hasSize(facts) && facts.bubble < most.bubble + 5e-4 &&
+        dotOf('', facts).kept < most.kept + 1e-9;
   }
 
   /** Asks once for the schedules of a level's size, one after the other. */
