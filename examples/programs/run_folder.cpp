@@ -141,8 +141,11 @@ static bool has_metrics_of(const fs::path& out, const nlohmann::json& saved) try
   for (const std::string name : saved.at("metrics").at("events"))
     has_event = has_event || (parallel::is_event_file(name) && fs::exists(out / name));
   return has_event || has_lines_of(out, saved);
-} catch (const nlohmann::json::exception&) {  // earlier versions' saves name no events
-  return has_lines_of(out, saved) || has_events(out);
+} catch (const nlohmann::json::exception&) {  // earlier versions' saves name no events, or no lines
+  std::error_code none;
+  const bool has_lines = saved.contains("metrics") ? has_lines_of(out, saved)
+                                                   : fs::exists(out / "metrics.jsonl", none);
+  return has_lines || has_events(out);
 }
 
 /// Checks that what a folder's checkpoint holds is an older state of the run.

