@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the packages that this machine lacks: those of the programs; with --tests also those of the
 # tests, the benchmarks and the format check; with --clang also clang and its sanitizers; with --ci that
-# and ccache, clang-tidy, Node, Chromium and notebooks, about 1 GB that only .ci/run needs; with --images
+# and ccache, clang-tidy, Node, Chromium and notebooks, which only .ci/run needs; with --images
 # Fashion-MNIST, 30 MB for train_resnet; with --text the King James Bible, 3 MB for the quickstart.
 # Prints nothing if nothing is missing.
 # Uses apt-get on Debian and Ubuntu, with sudo when not root; elsewhere it lists what to install and stops.

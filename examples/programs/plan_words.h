@@ -15,7 +15,8 @@ namespace plangrad::examples {
 /// staleness, and what ranks keep.
 std::vector<std::string> sentences(const parallel::VerifiedPlan& verified);
 
-/// What each schedule does, and its paper: its name in the first column, as completions read it.
+/// Describes each schedule and names its paper. The first column has the names alone, which
+/// completion.bash reads.
 std::string schedule_words();
 
 /// A plan's name, and its facts as examples/pages/plan_facts.h gives them.

@@ -130,7 +130,7 @@ class Help : public CLI::Formatter {
   }
 };
 
-/// What -h shows of a command with more than `few` flags: those of this list, in about a line each.
+/// The flags that -h shows of a command with more than `few` flags, in about a line each.
 constexpr std::size_t few = 16;
 const std::set<std::string> first_flags{
     "--data",   "--layers",     "--width",    "--steps",   "--batch",         "--learning-rate",

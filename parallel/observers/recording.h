@@ -83,7 +83,7 @@ struct RecordedFacts {
                                         ///< threads had no core; empty if ranks share none
   std::string about_times;              ///< says whose times these are, if ranks share cores
   nlohmann::json summary;               ///< "bubble", "breakdown", ...: keys of summary.json
-  /// What reports and traces call simulated: "own_cores" if it is there.
+  /// Returns what reports call simulated: with a core for each rank if ranks share some.
   const Timeline& simulated() const { return versions.back().timeline; }
 };
 

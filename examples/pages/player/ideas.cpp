@@ -11,13 +11,13 @@ using Formula = std::optional<BubbleFormula>;
 constexpr const char* alike = "; stages alike, messages free";
 constexpr const char* equal_parts = "; forward, I and W equally long";
 
-/// What the letters D and M stand for, with their values.
+/// Names what the letters D and M of a formula stand for, with their values in this layout.
 std::string ranks_and_microbatches(const Layout& layout, const char* of_ranks = "") {
   return fmt::format("D = {} ranks{}, M = {} microbatches of a replica", layout.depth(), of_ranks,
                      layout.microbatches);
 }
 
-/// What the letters D, M and U stand for, with their values.
+/// Names what the letters D, M and U of a formula stand for, with their values in this layout.
 std::string with_updates(const Layout& layout, const char* of_ranks = "") {
   return fmt::format("{}, U = {} updates", ranks_and_microbatches(layout, of_ranks), layout.steps);
 }
