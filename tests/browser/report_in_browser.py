@@ -112,8 +112,9 @@ def numbers_agree(checks, page, name, when):
     titles = page.evaluate("[document.title, document.querySelector('h1').textContent]")
     checks.check(all(title.startswith(name + ": ") for title in titles), "%s: %s" % (when, titles))
     checks.check("\nmade by " in text, when + ": nothing says what made it")
-    simulated = re.findall(r"took the (\S+ \S+) that are|([^ ]+ \S+) simulated\.", text)
-    a, b = (float((first or second).split()[0]) for first, second in simulated)
+    simulated = re.findall(r"(?:update took the|update measured,) (\S+) \S+ (?:that are )?simulated",
+                           text)
+    a, b = (float(seconds) for seconds in simulated)
     checks.check(0.99 < a / b < 1.01, "%s: simulated updates take %g and %g" % (when, a, b))
     checks.equal("other idle times, and faded cells " + when, page.evaluate(IDLE), [False, True])
     if name == "many":
