@@ -81,7 +81,7 @@ std::vector<TimeParts> times_without_core(const Timeline& measured) {
   return result;
 }
 
-json summary_of(const RecordedUpdates& recorded, const Costs& costs,
+json summary_of(const RecordedUpdates& recorded, Costs costs,
                 const std::vector<TimedVersion>& versions) {
   const double step = time_step(recorded.timeline);
   json result{
@@ -96,6 +96,10 @@ json summary_of(const RecordedUpdates& recorded, const Costs& costs,
     result["update_seconds"][version.key] = version.timeline.makespan() / recorded.plan.steps;
   }
   if (recorded.endless) {
+    const Costs own = measured_costs(recorded.plan, versions.back().timeline);
+    for (const auto part :
+         {&Costs::forward, &Costs::backward, &Costs::input_part, &Costs::weight_part, &Costs::step})
+      costs.*part = own.*part;  // CPU times where ranks share cores
     const SteadyState steady = steady_state(*recorded.endless, costs);
     result["bubble"]["steady_state"] = steady.bubble;
     result["update_seconds"]["steady_state"] = steady.seconds;
@@ -106,8 +110,7 @@ json summary_of(const RecordedUpdates& recorded, const Costs& costs,
 }  // namespace
 
 RankCores cores_here() {
-  RankCores here;
-  here.host = host_name();
+  RankCores here{host_name(), {}};
   cpu_set_t usable;
   CPU_ZERO(&usable);
   if (sched_getaffinity(0, sizeof usable, &usable) == 0)
@@ -195,11 +198,8 @@ Costs measured_costs(const Plan& plan, const Timeline& measured, const Summing& 
   costs.activation_gradient_bytes.assign(plan.stages, 0);
   costs.weight_bytes.assign(plan.stage_count(), 0);
   costs.sum_bytes.assign(plan.stage_count(), 0);
-  struct Message {
-    double seconds, bytes;
-  };
-  std::map<std::int64_t*, std::int64_t> counts;  // of what is added up in these bytes
-  std::vector<Message> messages;                 // of collectives: one of each round
+  std::map<std::int64_t*, std::int64_t> counts;     // of what is added up in these bytes
+  std::vector<std::pair<double, double>> messages;  // seconds, bytes; one of each round
   for (const Record& record : measured.records) {
     const Instruction& x = record.instruction;
     const double seconds = record.end - record.start;
@@ -217,7 +217,7 @@ Costs measured_costs(const Plan& plan, const Timeline& measured, const Summing& 
   }
   for (const auto& [bytes, count] : counts) *bytes /= count;  // some codecs send more at times
   if (messages.empty()) return costs;
-  costs.latency = std::ranges::min(messages, {}, &Message::seconds).seconds;
+  costs.latency = std::ranges::min(messages).first;
   std::vector<double> rates;  // beyond the latency
   for (const auto& [seconds, bytes] : messages)
     if (seconds > costs.latency) rates.push_back(bytes / (seconds - costs.latency));

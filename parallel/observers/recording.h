@@ -4,7 +4,6 @@
 // cores of their own (simulation/variants.h). Chapter 06.
 #pragma once
 
-#include "parallel/engine/training.h"
 #include "parallel/session/observer.h"
 #include "parallel/simulation/breakdown.h"
 
@@ -61,9 +60,8 @@ std::string about_times(const std::optional<SharedCores>& shared, int updates,
 
 struct Pretended;
 
-/// What the ranks' machine and training add to a timeline.
+/// What the ranks' machine adds to a timeline.
 struct RecordingContext {
-  const Training& training;
   const Pretended* pretended = nullptr;
   std::optional<SharedCores> shared;  ///< the cores that ranks share; none: each has its own
   Summing sums = {};                  ///< how groups add up, as in Costs::sums

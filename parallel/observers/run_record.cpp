@@ -133,8 +133,8 @@ json RunRecord::summary(Lead& lead) {
   const std::optional<SharedCores> shared = shared_cores(cores);
   for (auto& [updates, facts] : recordings_)
     if (!facts)
-      facts = facts_of(updates, {lead.engine().training(), settings_.pretended.get(),
-                                 on_cores ? shared : std::nullopt, sums_of(lead)});
+      facts = facts_of(
+          updates, {settings_.pretended.get(), on_cores ? shared : std::nullopt, sums_of(lead)});
   result.update(recordings_.back().facts->summary);
   result["saving"] = {{"seconds", saving}, {"share", saving / std::max(seconds + saving, 1e-9)}};
   result["bubble"]["all_steps"] = log_.bubble();

@@ -53,7 +53,7 @@ RecordedUpdates recorded_of(const Plan& plan) {
 }
 
 json page_of(const RecordedUpdates& recorded, const ModelCosts& model) {
-  return window_json(recorded, facts_of(recorded, {model.training, nullptr, {}}), model);
+  return window_json(recorded, facts_of(recorded, {nullptr, {}}), model);
 }
 
 /// The data that a page draws.

@@ -57,3 +57,13 @@ TEST_CASE("measured costs: a plan costs what it did, however large its groups ar
         CHECK(again.makespan() < 1.1 * before.makespan());
       }
 }
+
+TEST_CASE("where ranks share cores, an update of a long run takes CPU times, too", "[costs]") {
+  const Layout layout{.stages = 2, .microbatches = 4, .steps = 2};
+  const VerifiedPlan plan = verify(make_plan("2bw", layout));
+  RecordedUpdates recorded{"", plan.plan(), simulate(plan, {.forward = {2}, .backward = {6}}), {}};
+  for (Record& record : recorded.timeline.records) record.cpu = (record.end - record.start) / 2;
+  recorded.endless = std::make_shared<VerifiedPlan>(verify(*make_endless("2bw", layout)));
+  const auto times = facts_of(recorded, {nullptr, SharedCores{2, 1}}).summary["update_seconds"];
+  CHECK(times["steady_state"].get<double>() == Approx(4 * (1 + 3)));
+}
