@@ -151,6 +151,17 @@ void keep_first_flags(CLI::App& command) {
   }
 }
 
+/// A line for each command of a program, and where to go on.
+std::string list_of_commands(const CLI::App& app) {
+  std::string lines = text("Usage: ", app.get_name(), " COMMAND [FLAGS]\n\n");
+  for (const CLI::App* each : app.get_subcommands([](const CLI::App*) { return true; })) {
+    const std::string what = each->get_description();
+    lines +=
+        fmt::format("  {:<11}{}\n", each->get_name(), what.substr(0, what.find_first_of(",.")));
+  }
+  return lines + text("\nGo on with ", app.get_name(), " COMMAND -h; --help has examples.\n");
+}
+
 /// Opens /dev/null for each of standard input, output and error that the caller has closed: else
 /// the program prints to the next file that is opened.
 void open_standard_streams() {
@@ -176,7 +187,8 @@ int run_or_help(CLI::App& app, const std::function<int()>& body) {
   } catch (const CLI::CallForHelp&) {
     const std::vector<CLI::App*> typed = app.get_subcommands();
     keep_first_flags(typed.empty() ? app : *typed.front());
-    std::cout << app.help();
+    const bool chooses = typed.empty() && !app.get_subcommands({}).empty();
+    std::cout << (chooses ? list_of_commands(app) : app.help());
   } catch (const CLI::CallForVersion&) {
     std::cout << app.get_name() << " of plangrad " << autograd::version() << '\n';
   }

@@ -64,6 +64,10 @@ TEST_CASE("-h shows the flags that one needs first, and says where all are") {
     CHECK_THAT(brief, Contains(heading) && !Contains("--codec"));
   }
   CHECK_THAT(run({"sample_gpt", "-h"}).output, Contains("--top-k N") && !Contains(heading));
+  const std::string brief = succeeded(run({"plan", "-h"})).output;
+  CHECK(std::count(brief.begin(), brief.end(), '\n') <= 17);
+  CHECK_THAT(brief, Contains("\n  compare    Prints the numbers of two plans side by side\n") &&
+                        Contains("Go on with plan COMMAND -h"));
 }
 
 TEST_CASE("every program has a version, and commands are found by a near name") {
