@@ -184,8 +184,7 @@ void tell_machine(const PlanRequest& request, const CLI::App&) {
            "give either a machine's name or file, or --measure");
   const auto write = [&](const std::string& text) {
     if (request.out.empty()) return print_text(text);
-    write_result(request.out, text);
-    tell("wrote " + request.out, std::cout);
+    write_result(request.out, text, "wrote " + request.out);
   };
   PG_CHECK(request.measure || request.transport != "mpi", "--transport mpi needs --measure");
   if (!request.measure) return write(machine_text(request.machine));
@@ -237,19 +236,13 @@ void simulate_flags(CLI::App& command, PlanRequest& request) {
   command.get_option("--cuts")->needs(command.get_option("--model"));
 }
 
-std::string check_ending(const std::string& file) {
-  const std::string ending = std::filesystem::path(file).extension();
-  bool known = ending == ".svg" || ending == ".html" || ending == ".json" || ending == ".txt";
-  return known ? "" : "expected a file that ends in .svg, .html, .json or .txt, got " + file;
-}
-
 void draw_flags(CLI::App& command, PlanRequest& request) {
   Flags flags = plan_flags(command, request);
   flags
       .words("--out", request.out, "FILE",
              "write a figure (.svg), a page to explore (.html), a trace for ui.perfetto.dev "
              "(.json) or text (.txt); without --out, print text")
-      ->check(CLI::Validator(check_ending, ""));
+      ->check(ends_in({".svg", ".html", ".json", ".txt"}));
   flags.yes("--alive", request.figure.alive,
             "below a figure, draw the activations alive on all ranks");
   flags.choice("--lanes", request.lanes, {"versions", "holdings"},

@@ -27,19 +27,17 @@ int main(int argc, char** argv) {
   examples::Flags flags(app);
   app.add_option("runs", runs, "the folders of two or more runs, as --out named them")
       ->type_name("RUN RUN ...");
-  flags.words("--out", out, "FILE", "the page to write (.html)")->capture_default_str();
+  flags.words("--out", out, "FILE", "the page to write")
+      ->check(examples::ends_in({".html"}))
+      ->capture_default_str();
   return examples::run_program(app, [&] {
     app.parse(argc, argv);
-    nlohmann::json data = examples::usage([&] {
-      PG_CHECK(out.extension() == ".html", "--out ", out.string(),
-               ": the comparison is a page; give a name that ends in .html");
-      return examples::compare_runs(runs);
-    });
+    nlohmann::json data = examples::usage([&] { return examples::compare_runs(runs); });
     data["command"] = parallel::command_line();
     data["version"] = autograd::version();
     data = nlohmann::json::parse(data.dump(), shorten);
-    examples::write_result(out, examples::comparison_page(data["title"], data.dump()));
-    examples::tell("comparison: " + out.string(), std::cout);
+    examples::write_result(out, examples::comparison_page(data["title"], data.dump()),
+                           "comparison: " + out.string());
     return 0;
   });
 }

@@ -39,15 +39,14 @@ void add_lanes(FigureOptions& figure, const std::string& lanes, const Plan& plan
   std::erase_if(figure.held, [&](const Holding& h) { return h.hold > last; });
 }
 
-/// Writes the figure of a plan up to the cell that breaks a rule. Returns false, and writes
-/// nothing, if the rule blames no cell, or one that makes no sense.
-bool draw_fault(const std::string& file, const Plan& plan, const PlanError& error,
-                const Costs& costs, const FigureOptions& figure) {
-  if (error.rank < 0 || error.rule == "shape") return false;
+/// Draws the figure of a plan up to the cell that breaks a rule. Empty if the rule blames no cell,
+/// or one that makes no sense.
+std::string draw_fault(const Plan& plan, const PlanError& error, const Costs& costs,
+                       const FigureOptions& figure) {
+  if (error.rank < 0 || error.rule == "shape") return "";
   const int end = static_cast<int>(plan.rows[error.rank].size());
-  write_result(file, parallel::draw_fault(plan, error.rank, error.index < 0 ? end : error.index,
-                                          error.what(), costs, figure));
-  return true;
+  return parallel::draw_fault(plan, error.rank, error.index < 0 ? end : error.index, error.what(),
+                              costs, figure);
 }
 
 /// The plan that a drawing shows: of an endless one, head, two bodies and tail.
@@ -65,14 +64,13 @@ VerifiedPlan verified_or_drawn(const PlanRequest& request, const Plan& plan) {
   try {
     return verify(plan);
   } catch (const PlanError& error) {
-    const bool is_page = request.out.ends_with(".html");
-    if (is_page) write_result(request.out, page(request, plan));
-    const bool is_drawn =
-        is_page || (request.out.ends_with(".svg") &&
-                    draw_fault(request.out, plan, error, request.costs.of(plan), request.figure));
-    if (is_drawn && !request.json)
-      tell(text("wrote ", request.out, ": what runs before the cell that breaks a rule"),
-           std::cout);
+    const std::string& out = request.out;
+    const std::string drawing =
+        out.ends_with(".html")  ? page(request, plan)
+        : out.ends_with(".svg") ? draw_fault(plan, error, request.costs.of(plan), request.figure)
+                                : "";
+    const char* what = ": what runs before the cell that breaks a rule";
+    if (!drawing.empty()) write_result(out, drawing, request.json ? "" : text("wrote ", out, what));
     throw;
   }
 }
@@ -122,16 +120,14 @@ void draw_plan(const PlanRequest& asked_for, const Plan& plan) {
                               : ending == ".json" ? draw_trace({{"", timeline}})
                                                   : draw_text(timeline, request.columns);
   if (request.out.empty()) return print_text(drawing);
-  write_result(request.out, drawing);
-  if (request.json) {
-    nlohmann::json all = all_facts(verified, costs);
-    all["file"] = request.out;
-    return print_json(all);
-  }
-  tell(text("wrote ", request.out, ": ", request.title(), ", makespan ",
-            seconds_text(timeline.makespan()),
-            plan.is_endless() ? " of head, two bodies and tail" : ""),
-       std::cout);
+  const std::string line = text("wrote ", request.out, ": ", request.title(), ", makespan ",
+                                seconds_text(timeline.makespan()),
+                                plan.is_endless() ? " of head, two bodies and tail" : "");
+  write_result(request.out, drawing, request.json ? "" : line);
+  if (!request.json) return;
+  nlohmann::json all = all_facts(verified, costs);
+  all["file"] = request.out;
+  print_json(all);
 }
 
 }  // namespace plangrad::examples

@@ -266,14 +266,10 @@ Command poster_command() {
             flags.yes("--all", *all, "draw all schedules instead of six");
             flags.words("--out", request.out, "FILE", "the figure's file")
                 ->required()
-                ->check([](const std::string& file) {
-                  return file.ends_with(".svg") ? ""
-                                                : "expected a file that ends in .svg, got " + file;
-                });
+                ->check(ends_in({".svg"}));
           },
           [=](const PlanRequest& request, const CLI::App&) {
-            write_result(request.out, schedule_poster(*all));
-            tell("wrote " + request.out, std::cout);
+            write_result(request.out, schedule_poster(*all), "wrote " + request.out);
           }};
 }
 

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "autograd/version.h"
@@ -353,22 +354,33 @@ void check_parent(const std::filesystem::path& made) {
                           "result in another one"));
 }
 
-void write_result(const std::filesystem::path& file, const std::string& bytes) {
+/// Whether a file is standard output, which has many names, and may be a pipe or any file.
+static bool is_output(const std::filesystem::path& file) {
+  struct stat named = {}, output = {};
+  return ::stat(file.c_str(), &named) == 0 && ::fstat(STDOUT_FILENO, &output) == 0 &&
+         named.st_dev == output.st_dev && named.st_ino == output.st_ino;
+}
+
+void write_result(const std::filesystem::path& file, const std::string& bytes,
+                  const std::string& line) {
   check_parent(file);
+  if (is_output(file)) return static_cast<void>(std::cout << bytes);
   std::error_code none;
-  if (!std::filesystem::exists(file, none)) return nn::write_file(file, bytes);
-  if (!std::filesystem::is_regular_file(file, none)) {
+  if (!std::filesystem::exists(file, none)) {
+    nn::write_file(file, bytes);
+  } else if (!std::filesystem::is_regular_file(file, none)) {
     if (!(std::ofstream(file) << bytes << std::flush))
       throw nn::Unwritable(file.string() + ": can't be written: name another file with --out");
-    return;
+  } else {
+    const nn::OpenFile there(file);
+    std::string old(std::min<std::uint64_t>(there.size(), 1 << 20), '\0');
+    there.read(0, std::as_writable_bytes(std::span(old)));
+    if (!old.empty() && old != bytes && !is_result(old))
+      throw UsageError(text(file.string(), " is there, and no program of plangrad wrote it: name ",
+                            "another file with --out, or move it away"));
+    nn::write_file(std::filesystem::canonical(file), bytes);  // a link to it stays
   }
-  const nn::OpenFile there(file);
-  std::string old(std::min<std::uint64_t>(there.size(), 1 << 20), '\0');
-  there.read(0, std::as_writable_bytes(std::span(old)));
-  if (!old.empty() && old != bytes && !is_result(old))
-    throw UsageError(text(file.string(), " is there, and no program of plangrad wrote it: name ",
-                          "another file with --out, or move it away"));
-  nn::write_file(std::filesystem::canonical(file), bytes);  // a link to it stays
+  if (!line.empty()) tell(line, std::cout);
 }
 
 }  // namespace plangrad::examples

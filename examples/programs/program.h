@@ -85,6 +85,15 @@ CLI::Validator number_between(T lowest, T highest) {
   });
 }
 
+/// Checks that the name of a file has one of these endings, which says what is written.
+inline CLI::Validator ends_in(const std::vector<std::string>& endings) {
+  return checked_by([=](const std::string& file) {
+    const std::string ending = std::filesystem::path(file).extension();
+    PG_CHECK(std::ranges::count(endings, ending) > 0, "expected a file that ends in ",
+             CLI::detail::join(endings, " or "), ", got ", file);
+  });
+}
+
 /// Describes flags with their defaults to a program. If a flag is given twice, the last one counts.
 /// A `what` with "(default: ...)" marks a value that follows from others: no default is printed.
 class Flags {
@@ -197,9 +206,11 @@ class PrintablePieces {
 /// throws: UsageError if the folder is missing that is to hold `made`, a file or a folder
 void check_parent(const std::filesystem::path& made);
 
-/// Writes a page, figure, trace or text to a file that the user named. A file there is replaced if
-/// it is empty or begins as such results do; a pipe or a device gets the bytes.
+/// Writes a page, figure, trace or text to a file that the user named, and prints the line. A file
+/// there is replaced if it is empty or begins as such results do; a pipe or device gets the bytes,
+/// and standard output nothing else, by whatever name.
 /// throws: UsageError if another file is there, or no folder for it; nn::Unwritable
-void write_result(const std::filesystem::path& file, const std::string& bytes);
+void write_result(const std::filesystem::path& file, const std::string& bytes,
+                  const std::string& line = "");
 
 }  // namespace plangrad::examples

@@ -143,3 +143,14 @@ TEST_CASE("programs replace the pages, figures, traces and texts that they wrote
   output_of({"plan", "machine", "laptop", "--out", device});
   CHECK(std::filesystem::is_symlink(device));
 }
+
+TEST_CASE("a figure that goes to standard output is all that is printed") {
+  Folder folder;
+  const std::string file = folder / "x.svg";
+  std::filesystem::create_symlink("/dev/stdout", file);
+  const std::string printed = output_of(small_plan("draw", "1f1b") + Words{"--out", file});
+  CHECK(printed.starts_with("<svg"));
+  CHECK(printed.ends_with("</svg>\n"));
+  CHECK(std::filesystem::is_symlink(file));
+  check_refused(small_plan("draw", "1f1b") + Words{"--out", "/dev/stdout"}, "got /dev/stdout");
+}

@@ -129,7 +129,8 @@ TEST_CASE("plan refuses costs and files that can't be") {
   }
   const Words draw = small_plan("draw", "2bw");
   for (const char* name : {"x.png", "x", "svg"})
-    check_refused(draw + Words{"--out", folder / name}, "ends in .svg, .html, .json or .txt, got ");
+    check_refused(draw + Words{"--out", folder / name},
+                  "ends in .svg or .html or .json or .txt, got ");
   check_refused(draw + Words{"--forward", "0", "--backward", "0"}, "takes time");
   check_refused(small_plan("show", "2bw") + Words{"--forward", "1"}, "--forward");
   CHECK(files_in(folder / ".").empty());
