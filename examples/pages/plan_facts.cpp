@@ -45,6 +45,13 @@ Json memory_of(const Plan& plan, const Timeline& timeline, const Costs& costs, c
 
 }  // namespace
 
+std::string shards_in_words(const Plan& plan) {
+  constexpr const char* state[] = {"the optimizer's state", "gradients and the optimizer's state",
+                                   "weights, gradients and the optimizer's state"};
+  return text("ZeRO ", plan.sharded, ": a rank keeps 1/", holders(plan).front().size(), " of ",
+              state[plan.sharded - 1]);
+}
+
 std::vector<double> busy_shares(const Timeline& timeline) {
   std::vector<double> busy(timeline.ranks);
   for (const Record& record : timeline.records)

@@ -9,6 +9,7 @@
 #include "examples/pages/report_page.h"
 #include "examples/pages/report_window.h"
 #include "nn/checkpoint/file.h"
+#include "parallel/schedules/plan_spec.h"
 #include "parallel/simulation/machine.h"
 
 namespace plangrad::examples {
@@ -16,8 +17,9 @@ using nlohmann::json;
 
 /// What the plan player is asked: recorded updates, simulated with the costs that were measured.
 ///   simulated: what the report calls so, which has the computations' times
+///   flags: of the run, which may name a schedule
 static json player_request_of(const RecordedUpdates& recorded, const Timeline& simulated,
-                              const std::string& run, const Summing& sums) {
+                              const std::string& run, const json& flags, const Summing& sums) {
   Costs costs = measured_costs(recorded.plan, simulated, sums);
   costs.latency = measured_costs(recorded.plan, recorded.timeline, sums).latency;
   json known{{"forward", costs.forward},
@@ -28,11 +30,17 @@ static json player_request_of(const RecordedUpdates& recorded, const Timeline& s
              {"latency", costs.latency},
              {"reduction", name_of(sums.how)}};
   if (!sums.hosts.empty()) known["hosts"] = sums.hosts;
-  return {{"plan", print(recorded.plan)},
-          {"title",
-           text(run, ", updates ", recorded.plan.first + 1, " to ",
-                recorded.plan.first + recorded.plan.steps, ", simulated with its measured costs")},
-          {"costs", known}};
+  json asked{{"plan", print(recorded.plan)},
+             {"title", text(run, ": updates ", recorded.plan.first + 1, " to ",
+                            recorded.plan.first + recorded.plan.steps, " with measured costs")},
+             {"costs", known}};
+  if (!flags.contains("--schedule")) return asked;
+  for (const SpecField* field : spec_fields())
+    if (const json flag = flags.value(field->flag_name(), json());
+        !field->of_plans && !flag.is_null() && flag != "")
+      asked["of"][field->name] = flag;
+  asked["of"].update({{"steps", recorded.plan.steps}, {"clip", recorded.plan.clip}});
+  return asked;
 }
 
 /// The costs of the run's model for a microbatch, whose inputs are ids or values.
@@ -66,7 +74,9 @@ void RunPage::draw(Lead& lead, const json& summary, bool last) {
   nn::write_file(out / "report.html", run_page(title, page(lead, summary, title).dump()));
   if (!last) return;
   const auto& [updates, facts] = recordings().back();
-  const json asked = player_request_of(updates, facts->simulated(), title, sums_of(lead));
+  const json flags = summary["config"].value("flags", json::object());
+  const json asked =
+      player_request_of(updates, facts->simulated(), folder_name(out), flags, sums_of(lead));
   nn::write_file(out / "plan.html", player_page({{asked.dump()}}, command_line()));
   lead.say(text("report: ", (out / "report.html").string()));
 }

@@ -26,12 +26,7 @@ namespace {
 ///   lanes: "versions" of weights, or all "holdings"; empty: none
 void add_lanes(FigureOptions& figure, const std::string& lanes, const Plan& plan,
                const Timeline& timeline) {
-  if (plan.sharded > 0) {
-    constexpr const char* state[] = {"the optimizer's state", "gradients and the optimizer's state",
-                                     "weights, gradients and the optimizer's state"};
-    figure.note = fmt::format("ZeRO {}: a rank keeps 1/{} of {}", plan.sharded,
-                              holders(plan).front().size(), state[plan.sharded - 1]);
-  }
+  if (plan.sharded > 0) figure.note = shards_in_words(plan);
   if (lanes.empty()) return;
   figure.held = holdings(plan, timeline);
   const Hold last =

@@ -112,7 +112,6 @@ Json player_request(const ScheduleFlags& flags, const parallel::Plan& plan,
   std::set<std::string> always = flags.given;
   always.insert({"stages", "microbatches", "steps"});
   add(parallel::spec_fields(), request, json, always);
-  if (flags.title() != flags.schedule) json["title"] = flags.title();  // with its setting
   if (flags.cyclic()) json.erase("microbatches");
   if (flags.endless) json.erase("steps");
   return json;

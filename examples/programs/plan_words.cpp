@@ -46,12 +46,6 @@ std::string about_staleness(const parallel::Facts& facts) {
               " old when it is applied: staleness ", facts.staleness, '.');
 }
 
-std::string about_shards(int level) {
-  const char* what[] = {"", "Its optimizer state is", "Its optimizer state and gradients are",
-                        "Its optimizer state, gradients and weights are"};
-  return text(what[level], " sharded over the ranks of a group: ZeRO level ", level, '.');
-}
-
 }  // namespace
 
 std::vector<std::string> sentences(const parallel::VerifiedPlan& verified) {
@@ -66,7 +60,7 @@ std::vector<std::string> sentences(const parallel::VerifiedPlan& verified) {
       about_staleness(facts),
       most_of(facts.live_versions, "keeps", "version", " of a stage's weights at once") + ".",
       most_of(facts.peak_microbatches, "keeps the activations of", "forward", models) + "."};
-  if (verified.plan().sharded > 0) all.push_back(about_shards(verified.plan().sharded));
+  if (verified.plan().sharded > 0) all.push_back(shards_in_words(verified.plan()) + '.');
   return all;
 }
 

@@ -171,7 +171,9 @@ bool PlanSpec::cyclic() const { return behaviour().cyclic; }
 std::string PlanSpec::setting() const { return AsText<Setting>::show(layout.setting); }
 bool PlanSpec::has_turns() const { return cyclic() && parallel::has_turns(layout.setting); }
 std::string PlanSpec::title() const {
-  return cyclic() ? text(schedule, " (", setting(), ")") : schedule;
+  const std::string lost = fmt::format("without rank {}", fmt::join(layout.lost, " and "));
+  const bool is_plain = !cyclic() && layout.lost.empty();
+  return is_plain ? schedule : text(schedule, " (", cyclic() ? setting() : lost, ")");
 }
 
 void PlanSpec::check_own_fields() const {

@@ -33,7 +33,7 @@ struct PlanSpec {
   std::string setting() const;
   /// Whether microbatches take turns, which the gap spaces.
   bool has_turns() const;
-  /// The schedule's name, with its setting if it has one.
+  /// The schedule's name, with its setting or the ranks that it has lost.
   std::string title() const;
   /// throws: Error if a field was given that the schedule does not have
   void check_own_fields() const;

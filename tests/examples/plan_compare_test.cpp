@@ -70,7 +70,7 @@ TEST_CASE("plan verify says in sentences what it has proved") {
   CHECK_THAT(drift, Contains("newer than its forward's: drift 1."));
   const std::string shards =
       output_of({"plan", "verify", "--schedule", "data", "--data-parallel", "2", "--zero", "2"});
-  CHECK_THAT(shards, Contains("optimizer state and gradients are sharded over the ranks"));
+  CHECK_THAT(shards, Contains("ZeRO 2: a rank keeps 1/2 of gradients and the optimizer's state."));
   CHECK_THAT(output_of(Words{"plan", "simulate", "--schedule", "1f1b"} + size),
              Contains("The bubble is the share of"));
 }

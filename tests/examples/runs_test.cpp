@@ -99,7 +99,8 @@ TEST_CASE("an interrupted run saves, says how to go on, and goes on to the same 
                                      out));
   for (const char* file : {"/trace.json", "/report.html", "/plan.html", "/summary.json"})
     CHECK(std::filesystem::exists(out + file));
-  CHECK_THAT(plangrad::nn::read_file(out + "/plan.html"), Contains("\"records\":{\""));
+  CHECK_THAT(plangrad::nn::read_file(out + "/plan.html"),
+             Contains("\"records\":{\"") && Contains("\"formula\":{"));
   CHECK(report_of(out)["summary"]["state"] == "interrupted");
   CHECK(report_of(out)["metrics"]["step"].back() == std::stoi(steps));
 

@@ -97,7 +97,8 @@ Formula of_no_bubble(const Schedule&, const Layout&) {
 
 constexpr Idea ideas[] = {
     {"data",
-     "Every rank has the whole model and its own part of the batch; ranks add up their gradients.",
+     "Every rank computes the whole model on its own part of the batch; ranks add up their "
+     "gradients.",
      "Li et al. 2020, PyTorch Distributed", of_no_bubble},
     {"gpipe",
      "A batch is cut into microbatches, so that all stages can work at once: first all forwards, "
@@ -127,7 +128,8 @@ constexpr Idea ideas[] = {
      "Qi et al. 2024, Zero Bubble Pipeline Parallelism", of_zero_bubble},
     {"recycle",
      "Ranks are lost, and their microbatches go to the ranks that hold the same stage in other "
-     "replicas; weight parts of backwards wait until the pipeline idles.",
+     "replicas; weight parts of backwards wait until the pipeline idles. Those that are left are "
+     "numbered anew.",
      "Gandhi et al. 2024, ReCycle", nullptr /* a greedy order has no formula */},
     {"zb-v",
      "The model lies on the ranks like a V, so the first rank also has the last stage and begins "

@@ -72,6 +72,7 @@ void add_verified(const VerifiedPlan& verified, const Costs& costs,
     if (fact.about)
       out["table"].push_back(
           {fact.name, fact.about, fact.place, units[static_cast<int>(fact.unit)]});
+  if (plan.sharded > 0) out["idea"] = text_of(out["idea"]) + ' ' + shards_in_words(plan) + '.';
   add_scene(scene, models, out);
 }
 
@@ -129,21 +130,22 @@ void add_facts(const Plan& plan, const PlayerRequest& request, Json& out) {
   }
 }
 
-/// The sentences about a schedule.
+/// The sentences about a schedule, which a plan's text may be of.
 void add_idea(const PlayerRequest& request, Json& out) {
-  const Idea* idea = find_idea(request.schedule);
+  const PlanSpec& spec = request.schedule.empty() ? request.of : request;
+  const Idea* idea = find_idea(spec.schedule);
   out["schedule"] = request.schedule;
-  out["title"] = !request.title.empty()     ? request.title
-                 : request.schedule.empty() ? "a plan of your own"
-                                            : request.schedule;
+  out["title"] = !request.title.empty()   ? request.title
+                 : !spec.schedule.empty() ? spec.title()
+                                          : "a plan of your own";
   out["idea"] = idea ? idea->sentence : "";
   out["paper"] = idea ? idea->paper : "";
   out["formula"] = nullptr;
-  if (request.schedule.empty()) return;
-  const Schedule& schedule = find_schedule(request.schedule);
-  out["note"] = schedule.note ? schedule.note(with_defaults(schedule, request.layout)) : "";
-  if (request.endless) return;
-  if (const auto formula = bubble_formula(request.schedule, request.layout))
+  if (spec.schedule.empty()) return;
+  const Schedule& schedule = find_schedule(spec.schedule);
+  out["note"] = schedule.note ? schedule.note(with_defaults(schedule, spec.layout)) : "";
+  if (spec.endless) return;
+  if (const auto formula = bubble_formula(spec.schedule, spec.layout))
     out["formula"] = {{"letters", formula->letters},
                       {"numbers", formula->numbers},
                       {"where", formula->where},

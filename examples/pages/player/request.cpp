@@ -49,6 +49,12 @@ void take(const std::string& key, const Json& value, PlayerRequest& request) {
   for (const Field<PlayerRequest>& field : fields)
     if (key == field.name) return take(key, value, field, request);
   if (key == "models") return static_cast<void>(value.get_to(request.models));
+  if (key == "of") {
+    for (const auto& [name, part] : value.items())
+      give(request.of, named(name, "a schedule", spec_fields()), text_of(part));
+    request.of.layout = request.of.completed();
+    return;
+  }
   if (key == "costs") {
     PG_CHECK(value.is_object(), "costs: expected an object, got ", value.dump());
     for (const auto& [name, cost] : value.items())

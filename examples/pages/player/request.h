@@ -40,6 +40,7 @@ std::vector<ShownModel> shown_models();
 ///                  many as stages), steps, first, zero, recompute, clip, tied, endless, codec,
 ///                  channel, and the flags of this schedule: chunks, placement, drift, setting, ...
 ///   title          what to call it
+///   of             of a plan's text: the schedule that it is of, an object with those keys
 ///   models         models whose bytes of memory are asked for, as ShownModel has them: a page that
 ///                  answers by itself has no room for models and their kernels
 ///   costs          forward, backward, input_part, weight_part, step: lists of seconds, by stage or
@@ -48,6 +49,7 @@ std::vector<ShownModel> shown_models();
 ///   slow_rank, slow_factor   one rank that computes slower, whatever the number of ranks
 struct PlayerRequest : PlanSpec {
   std::string text;   ///< of the plan, if it was given
+  PlanSpec of;        ///< the schedule that a text is of; empty: not known
   std::string title;  ///< what to call the plan; empty: by its schedule
   std::vector<ShownModel> models;
   Costs costs = asked_costs();

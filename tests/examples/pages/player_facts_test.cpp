@@ -192,6 +192,17 @@ TEST_CASE("player: every schedule has an idea, and its formula is what the simul
   }
 }
 
+TEST_CASE("player: the idea and title fit the plan, also a text that is said to be of a schedule") {
+  const Json flush{{"schedule", "1f1b"}, {"stages", 2}, {"microbatches", 2}};
+  const Json got = ask(flush), of_text = ask({{"plan", got["text"]}, {"of", flush}});
+  for (const char* key : {"idea", "paper", "formula", "title"}) CHECK(of_text[key] == got[key]);
+  const Json lost{{"schedule", "recycle"}, {"stages", 2}, {"data_parallel", 2}, {"lost", "1"}};
+  CHECK(ask(lost)["title"] == "recycle (without rank 1)");
+  const Json shards{{"schedule", "data"}, {"data_parallel", 4}, {"zero", 3}};
+  CHECK_THAT(ask(shards)["idea"].get<std::string>(),
+             !Contains("has the whole model") && Contains("ZeRO 3: a rank keeps 1/4 of weights"));
+}
+
 TEST_CASE("player: a plan that breaks a rule is drawn up to its fault") {
   const Json got = ask({{"plan",
                          "# the backward of rank 1 has gone\n"
