@@ -356,7 +356,16 @@ def check_given(checks, page):
 
 
 def check_words(checks, page):
-    """Each word of a plan's header has a meaning."""
+    """Each word of a plan's header has a meaning; the words that are explained are the plan's."""
+    page.evaluate("ask({schedule: '1f1b', stages: 2, microbatches: 2})")
+    shown = page.evaluate("""(() => {
+      const words = state.answer.text.split(/\\s+/);
+      return [...document.querySelectorAll('#text .key code')].map(
+          each => words.includes(each.textContent) ? each.parentNode.textContent : null);
+    })()""")
+    checks.check(None not in shown, "the plan lacks words of the key: %r" % shown)
+    checks.equal("the first one's meaning", shown[0],
+                 "1F1v0 forward of microbatch 1 on stage 1, with weights of version 0. ")
     for request in ("schedule: '1f1b', data_parallel: 2, microbatches: 2, first: 2, tied: true, "
                     "clip: true, codec: 'quantize:4', channel: 'quantize:4'",
                     "schedule: 'cyclic-v2', setting: 'zero', gap: 3"):

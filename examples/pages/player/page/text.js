@@ -55,9 +55,13 @@ class PlanText {
 
   /** Says what the plan's words mean: the first kind at once, the others on demand. */
   showKey() {
-    const kind = word => word.replace(/\d+/g, '0');
-    const there = new Set((this.answer.text || '').split(/\s+/).map(kind));
-    const meaning = (text, words) => el('span', {}, el('code', {}, text), ` ${words}. `);
+    const kind = word => word.replace(/\d+/g, '0'), numbers = word => word.match(/\d+/g) || [];
+    const there = new Map((this.answer.text || '').split(/\s+/).map(word => [kind(word), word]));
+    const meaning = (text, words) => {
+      const word = there.get(kind(text)), of = numbers(text), own = numbers(word);
+      const inPlan = words.replace(/\d+/g, number => own[of.indexOf(number)] ?? number);
+      return el('span', {}, el('code', {}, word), ` ${inPlan}. `);
+    };
     const fields = page.fields.map(({key, what}) => [key, what.replace(/(:| \(default).*/, '')]);
     const [first, ...operations] = page.operations.filter(each => there.has(kind(each.text)))
                                        .map(({text, words}) => meaning(text, words));
