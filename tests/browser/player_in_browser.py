@@ -407,6 +407,9 @@ def check_game(checks, browser, file):
         page.evaluate("game.begin(%d)" % level)
         text = page.evaluate("planText.field.value")
         checks.check("Not there yet" in page.evaluate(SCORE), "level %d begins solved" % level)
+        edit(page, text.replace("1F1v0", "1Q1v0", 1))
+        page.wait_until("planText.verdict.textContent.endsWith("
+                        "': 1Q1v0 is no word of a plan; did you mean 1F1v0?')")
         edit(page, text.replace("0F1v0", "0B9v0"))
         page.wait_until("byId('score').className === 'error'")
         page.wait_until("document.querySelector('#text .bad')?.textContent === '0B9v0'")

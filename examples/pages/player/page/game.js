@@ -132,7 +132,8 @@ class Game {
                 isSolved                ? 'Solved. ' + done :
                     this.hasSize(facts) ? 'Not there yet.' :
                                           'Of another size: leave the header as it was.'}` :
-        'This breaks a rule: see the red cell, and the sentence below the text.';
+        `This ${answer.records ? 'breaks a rule: see the red cell, and' : 'can’t be read: see'} ` +
+            'the sentence below the text.';
     this.showChart();
     this.askKnown(this.level);
   }

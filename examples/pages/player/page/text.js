@@ -16,6 +16,34 @@ const headerWords = {
   groups: 'ranks that add up, or gather, together'
 };
 
+/** How many letters have to be put in, taken out or replaced to make one word of another. */
+function distance(one, other) {
+  let row = Array.from({length: other.length + 1}, (_, j) => j);
+  for (const letter of one) {
+    const next = [row[0] + 1];
+    for (let j = 0; j < other.length; ++j)
+      next.push(Math.min(next[j] + 1, row[j + 1] + 1, row[j] + (letter !== other[j])));
+    row = next;
+  }
+  return row.at(-1);
+}
+
+const legal = {};  // header: of the plan that was read last; words: of those with this header
+/** Lets the sentence on a misspelt word name the nearest legal one, best one that is missing. */
+function suggestWord({text = '', header, error}, isGame) {
+  const [first, ...rows] = (isGame ? withoutMessages(text) : text).split('\n');
+  const there = new Set(rows.join(' ').split(/\s+/)), [line, from, length] = error?.place || [];
+  if (header) {
+    legal.words = new Set([...first === legal.header ? legal.words : [], ...there]);
+    legal.header = first;
+  } else if (error.rule === 'text' && line > 0 && legal.words) {
+    const word = text.split('\n')[line].slice(from, from + length);
+    const far = each => distance(word, each) + there.has(each) / 2;
+    const best = [...legal.words].reduce((best, each) => far(each) < far(best) ? each : best);
+    error.message = `${word} is no word of a plan; did you mean ${best}?`;
+  }
+}
+
 class PlanText {
   constructor(host, clock, edited) {
     Object.assign(this, {host, clock});
