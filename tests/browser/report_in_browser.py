@@ -46,16 +46,18 @@ KEYS = """(async () => {
   return [document.querySelectorAll('.bars [role=img]')[1].tabIndex, ariaValueMax - ariaValueNow,
           table.querySelectorAll('tr').length > 0];
 })()"""
-# Rows whose share of idle time is not that of their hatching, and whether cells are faded.
+# Rows whose share of idle time is not that of their hatching, whether cells are faded, and rows of
+# one update whose share has the name of those of all that were recorded.
 IDLE = """(() => {
   const rows = [];
   fade = ({data, options}, pen, rank, isOther) => {
     const inside = x => Math.min(Math.max(x, 0), data.seconds), cells = [...data.computes[rank]];
     const drawn = sum(cells.map(i => inside(data.end[i]) - inside(data.start[i]))) / data.seconds;
-    rows.push([Math.abs(1 - drawn - options.idle[rank]) > 0.005, cells.some(isOther)]);
+    rows.push([Math.abs(1 - drawn - options.idle[rank]) > 0.005, cells.some(isOther),
+               options.idleName === 'idle']);
   };
   [...document.querySelectorAll('button')].find(each => each.textContent === 'same scale').click();
-  return [0, 1].map(what => rows.some(row => row[what]));
+  return [0, 1, 2].map(what => rows.some(row => row[what]));
 })()"""
 TICKS = """[...document.querySelectorAll('section')].find(each => each.innerText.startsWith('Loss'))
   .querySelector('.chart').textContent.split('update')[0]"""
@@ -116,7 +118,14 @@ def numbers_agree(checks, page, name, when):
                            text)
     a, b = (float(seconds) for seconds in simulated)
     checks.check(0.99 < a / b < 1.01, "%s: simulated updates take %g and %g" % (when, a, b))
-    checks.equal("other idle times, and faded cells " + when, page.evaluate(IDLE), [False, True])
+    checks.equal("other idle times, and faded cells " + when, page.evaluate(IDLE),
+                 [False, True, False])
+    head, mean, measured = page.evaluate("""(({first, last, bars: {measured: ranks}}) => [
+        [...document.querySelectorAll('dt')].some(
+            each => each.textContent === `ranks idle in updates ${first} to ${last}`),
+        sum(ranks.map(idleShare)) / ranks.length, data.summary.bubble.measured])(shownWindow())""")
+    checks.check(head and abs(mean - measured) < 0.005, "%s: ranks are idle for %g, the head: %g" %
+                 (when, mean, measured))
     if name == "many":
         checks.check("“+39” stands for 39 more ranks" in text, "no 39 more ranks " + when)
     else:

@@ -180,7 +180,7 @@ function timelinePanel(shownWindow, stages) {
       axis: (value) => seconds(+value.toPrecision(6)),
       names: rows.map((row) => `rank ${row.rank}`),
       idle: byRow.map((row) => 1 - sum(row.map((cell) => Math.max(0, inside(cell)))) / (to - from)),
-      idleName: 'idle',
+      idleName: mode === 'all' ? 'idle' : 'idle in it',
       versions: shownWindow.overlaps,
       about: (record) => describeCell(cells[record], update, stages, mode !== 'all'),
       pick: select,

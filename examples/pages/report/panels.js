@@ -183,7 +183,8 @@ function numbers() {
            accuracy !== undefined && `${percent(accuracy)} right`),
        figure(
            `${unit} per second`, digits(rate),
-           `${count(simulated)} if every update took the ${seconds(update)} that are simulated`),
+           `${count(simulated)} if every update took the ${seconds(update)} that are simulated` +
+               (update === summary.update_seconds.steady_state ? ' for a full pipeline' : '')),
        figure(
            'peak memory of the fullest rank in training',
            peaks.length ? bytes(peaks[fullest]) : 'not yet',
@@ -200,16 +201,15 @@ function numbers() {
 function idleFigure(bubble, shown) {
   const recorded =
       `${percent(simulatedOf(bubble))} simulated, ${percent(bubble.measured)} measured`;
-  const where = `in updates ${shown.first} to ${shown.last}`;
+  const where = `in updates ${shown.first} to ${shown.last}`, all = percent(bubble.all_steps);
   const cores = bubble.without_core > 0.005 &&
       `for another ${percent(bubble.without_core)} of the time a rank that computes has no core`;
   if (bubble.steady_state === undefined)
-    return figure(
-        'idle', recorded, `${where}; ${percent(bubble.all_steps)} over all updates`, cores);
+    return figure('ranks idle ' + where, recorded, `${all} in all updates, measured`, cores);
   return figure(
-      'idle', `${percent(bubble.steady_state)} simulated, ${percent(bubble.all_steps)} measured`,
-      'over all updates; simulated for a pipeline that stays full',
-      `${recorded} ${where}, which fill and drain`, cores);
+      'ranks idle in all updates', `${percent(bubble.steady_state)} simulated, ${all} measured`,
+      'simulated for a pipeline that stays full', `${recorded} ${where}, which fill and drain it`,
+      cores);
 }
 /** What the plan needs on its fullest rank, beside what was measured. */
 const memoryAgainstPlan = (shown) =>
