@@ -37,10 +37,6 @@ json of_parts(const std::vector<double>& values, std::size_t every, auto of) {
   return result;
 }
 
-double mean_of(auto begin, auto end) {
-  return std::accumulate(begin, end, 0.0) / static_cast<double>(end - begin);
-}
-
 json event(const json& line) {
   json result{{"step", line["step"]}};
   if (line.contains("pruning")) {
@@ -101,7 +97,9 @@ void MetricsTable::add(const json& line) {
 json MetricsTable::columns(std::size_t points) const {
   const std::size_t every = std::max<std::size_t>(1, (updates() + points - 1) / points);
   json result = json::object();
-  auto mean = [](auto begin, auto end) { return mean_of(begin, end); };
+  auto mean = [](auto begin, auto end) {
+    return std::accumulate(begin, end, 0.0) / static_cast<double>(end - begin);
+  };
   for (const auto& [name, values] : updates_) result[name] = of_parts(values, every, mean);
   if (every > 1 && updates_.contains("loss")) {
     const std::vector<double>& loss = updates_.at("loss");

@@ -17,7 +17,6 @@ using nlohmann::json;
 
 /// What the plan player is asked: recorded updates, simulated with the costs that were measured.
 ///   simulated: what the report calls so, which has the computations' times
-///   flags: of the run, which may name a schedule
 static json player_request_of(const RecordedUpdates& recorded, const Timeline& simulated,
                               const std::string& run, const json& flags, const Summing& sums) {
   Costs costs = measured_costs(recorded.plan, simulated, sums);

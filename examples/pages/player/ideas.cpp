@@ -43,14 +43,10 @@ Formula of_chunks(const Schedule&, const Layout& layout) {
 }
 
 /// The pipeline fills at the beginning and drains at the end, whatever the number of updates U.
-Formula of_full_pipeline(const Schedule&, const Layout& layout) {
-  if (layout.microbatches + 1 < layout.depth() && layout.depth() > 1) return std::nullopt;
-  return share("(D - 1) / (U M + D - 1)", layout.depth() - 1, layout.steps * layout.microbatches,
-               with_updates(layout) + alike);
-}
-
-Formula of_pipedream(const Schedule&, const Layout& layout) {
-  if (layout.steps * layout.microbatches < layout.depth()) return std::nullopt;
+Formula of_full_pipeline(const Schedule& schedule, const Layout& layout) {
+  const int fills = schedule.updates_per_microbatch ? layout.steps * layout.microbatches
+                                                    : layout.microbatches + 1;
+  if (fills < layout.depth() && layout.depth() > 1) return std::nullopt;
   return share("(D - 1) / (U M + D - 1)", layout.depth() - 1, layout.steps * layout.microbatches,
                with_updates(layout) + alike);
 }
@@ -144,15 +140,13 @@ constexpr Idea ideas[] = {
      "held twice.",
      "DeepSeek-AI 2024, DeepSeek-V3", of_dual_pipe},
     {"2bw",
-     "The pipeline does not drain between updates, only at the end of the run. A backward must "
-     "read "
-     "the weights that its forward read, so a rank keeps two versions; gradients are one update "
-     "old.",
+     "The pipeline does not drain between updates. A backward must read the weights that its "
+     "forward read, so a rank keeps two versions; gradients are one update old.",
      "Narayanan et al. 2021, PipeDream-2BW", of_full_pipeline},
     {"pipedream",
      "Every microbatch makes an update, and the pipeline does not drain between them; a rank keeps "
      "a version for each microbatch that is on its way.",
-     "Narayanan et al. 2019, PipeDream", of_pipedream},
+     "Narayanan et al. 2019, PipeDream", of_full_pipeline},
     {"paci",
      "The pipeline does not drain between updates and a rank keeps one version, which they "
      "overwrite; so a backward may read newer weights than its forward.",

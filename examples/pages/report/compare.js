@@ -73,8 +73,8 @@ function comparedNumbers() {
     least('time of an update, simulated', (s) => simulatedOf(s.update_seconds), seconds),
     least('time of an update, measured', (s) => s.update_seconds?.measured, seconds),
     least('bytes sent in the run', (s) => s.bytes_sent && sum(Object.values(s.bytes_sent)), bytes),
-    least('largest burst', (s) => s.largest_burst_bytes ?? s.largest_burst, bytes),
-    least('peak of all activations', (s) => s.peak_activation_bytes ?? s.peak_activations, bytes),
+    least('largest burst', (s) => s.largest_burst_bytes, bytes),
+    least('peak of all activations', (s) => s.peak_activation_bytes, bytes),
     most(
         'share of the device\'s best speed',
         (s) => s.model_flops_utilization < 1 ? s.model_flops_utilization : undefined, percent),
@@ -161,28 +161,22 @@ function runBars(title, about, values, parts, text, note) {
 function comparedBars() {
   const names = [
     'forward', 'backward', 'update', 'has no core', 'waits for another rank', 'point-to-point',
-    'collectives', 'other', 'forward and backward'
+    'collectives', 'other'
   ];
-  const parts = colored(names, [...stepColors, 'forward-2']);
+  const parts = colored(names, stepColors);
   const time = (of) => (summary) => {
     const all = of(summary.breakdown || {}), ranks = summary.ranks ?? summary.peak_bytes?.length;
     if (!all) return null;
     const updates = summary.recorded_updates ?
         summary.recorded_updates[1] - summary.recorded_updates[0] + 1 :
         1;
-    const rest = [all.waiting - all.other, all.point_to_point, all.collective, all.other, 0];
+    const rest = [all.waiting - all.other, all.point_to_point, all.collective, all.other];
     const computed = all.compute + all.update;
     const bare = of !== simulatedOf && summary.bubble?.without_core || 0;
     const coreless = Math.min(computed, bare * (computed + sum(rest)));
-    const list = all.forward === undefined  // a summary of an earlier version
-        ?
-        [0, 0, all.update, 0, all.waiting, all.point_to_point, all.collective, 0, all.compute] :
-        [
-          ...[all.forward, all.backward, all.update].map(
-              (part) => part * (1 - coreless / (computed || 1))),
-          coreless, ...rest
-        ];
-    return list.map((value) => Math.max(0, value) / ranks / updates);
+    const bareParts = [all.forward, all.backward, all.update].map(
+        (part) => part * (1 - coreless / (computed || 1)));
+    return [...bareParts, coreless, ...rest].map((value) => Math.max(0, value) / ranks / updates);
   };
   const categories =
       ['weights', 'gradients', 'optimizer', 'activations', 'communication', 'workspace', 'index'];

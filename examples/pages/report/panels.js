@@ -63,11 +63,9 @@ function layoutWords(summary) {
   if (flags['--microbatches'])
     words.push(plural(flags['--microbatches'], 'microbatch').replace('chs', 'ches'));
   if (flags['--setting']) words.push(`setting ${flags['--setting']}`);
-  const zero = [
-    '', 'ZeRO 1: optimizer state is partitioned',
-    'ZeRO 2: optimizer state and gradients are partitioned', 'ZeRO 3: all state is partitioned'
-  ][flags['--zero'] || 0];
-  if (zero) words.push(zero);
+  const zero = flags['--zero'];
+  const sharded = ['', 'optimizer state is', 'optimizer state and gradients are', 'all state is'];
+  if (zero) words.push(`ZeRO ${zero}: ${sharded[zero]} partitioned`);
   if (flags['--recompute'] === true) words.push('activations are computed again');
   return words.filter(Boolean).join(', ');
 }
@@ -81,15 +79,10 @@ function extraWords(summary) {
   return words.join(', ');
 }
 function trainingWords(summary) {
-  const flags = flagsOf(summary), words = [];
-  const batch = flags['--batch'],
-        perUpdate = Object.entries(summary).find(([key]) => key.endsWith('_per_update'));
-  if (batch)
-    words.push(
-        `batch ${batch}` +
-        (perUpdate && perUpdate[1] ?
-             ` (${count(perUpdate[1])} ${perUpdate[0].split('_')[0]} an update)` :
-             ''));
+  const flags = flagsOf(summary), words = [], {unit} = data;
+  const ofUpdate = summary[unit + '_per_update'];
+  if (flags['--batch']) words.push(`batch ${flags['--batch']}`);
+  if (ofUpdate) words.push(`${count(ofUpdate)} ${unit} an update`);
   if (flags['--learning-rate']) words.push(`learning rate ${flags['--learning-rate']}`);
   if (flags['--seed'] !== undefined) words.push(`seed ${flags['--seed']}`);
   if (flags['--dtype']) words.push(flags['--dtype']);

@@ -15,12 +15,6 @@ function windowSwitch() {
               (each, i) => [String(i), `${each.first} to ${each.last}, ${sinceWords(each)}`]),
           String(data.windows.length - 1), rebuild));
 }
-function stageCount() {
-  return new Set(shownWindow().cells.rows.flatMap(
-                     (row) => row.cells.split(' ').map((cell) => parseInt(cell, 10))))
-      .size;
-}
-
 function filesPanel() {
   const link = (name, what) => el('li', {}, el('a', {href: name}, name), ' ' + what);
   return panel(
@@ -38,13 +32,14 @@ function filesPanel() {
 }
 
 function runPanels() {
-  const shown = shownWindow();
+  const shown = shownWindow(), cells = shown.cells.rows.flatMap((row) => row.cells.split(' '));
+  const stages = new Set(cells.map((cell) => parseInt(cell, 10)));
   return [
     head(), numbers(), windowSwitch(), whereAStepWent(), profilePanel(),
     panel(
         'One update in time',
         `Update ${shown.cells.update.version}, from the middle of those recorded.`,
-        timelinePanel(shown, stageCount())),
+        timelinePanel(shown, stages.size)),
     memoryPanel(), curvesPanel(), wirePanel(), filesPanel(),
     madeBy(data.summary.command, data.summary.version)
   ];

@@ -1,5 +1,4 @@
 // Charts below the timeline, on its axis: the memory of each rank, and what is sent.
-'use strict';
 
 class Chart {
   constructor(host, clock, high) {

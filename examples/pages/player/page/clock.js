@@ -1,5 +1,4 @@
 // Clock: the moment and the part of the time axis that all panels of a page show.
-'use strict';
 
 const calm = matchMedia('(prefers-reduced-motion: reduce)');
 

@@ -1,6 +1,5 @@
 // Controls: which plan, and what things cost. They make a request (request.h), which the module
 // answers.
-'use strict';
 
 const presets = [
   {

@@ -1,6 +1,5 @@
 // Questions that a plan can be asked. Each answer is found in the plan's own records: a moment to
 // look at, a cell whose chain of waiting is marked, and sentences.
-'use strict';
 
 const many = (list, ending = 's') => list.length > 1 ? ending : '';
 

@@ -1,6 +1,5 @@
 // More questions that a plan can be asked: memory, staleness, shards, the round dance.
 // Not here: the bubble and versions (explain.js).
-'use strict';
 
 function whyMemory(state) {
   const {data, answer, time, holdings} = state, {held, byRank} = holdings,
@@ -14,6 +13,7 @@ function whyMemory(state) {
   const first = list.reduce(
       (a, b) => held.end[b] - held.start[b] > held.end[a] - held.start[a] ? b : a, list[0]);
   if (first === undefined) return {sentences: ['Nothing is kept: there are no backwards.']};
+  const long = time.say(held.end[first] - held.start[first]);
   const back = data.computes[rank].find(
       i => (data.op[i] === BACKWARD || data.op[i] === WEIGHT_PART) &&
           data.micro[i] === held.number[first] && data.stage[i] === held.stage[first]);
@@ -22,16 +22,12 @@ function whyMemory(state) {
     path: back === undefined ? [] : passOf(data, rank, back),
     sentences: [
       `At ${time.text(now)} rank ${rank} keeps the most: activations of microbatch${
-          many(micros, 'es')} ` +
-          `${micros.join(', ')}` +
+          many(micros, 'es')} ${micros.join(', ')}` +
           (most.length > micros.length ? ` (${most.length} in all, as it has several stages).` :
                                          '.'),
       'A forward’s activations stay until its backward has used them. ' +
-          `Those of microbatch ${held.number[first]} stay longest: ` +
-          `${
-              time.say(
-                  held.end[first] - held.start[first])}, since the microbatch goes on through ` +
-          'the stages behind, and its gradient comes back through them.',
+          `Those of microbatch ${held.number[first]} stay longest: ${long}, since the microbatch ` +
+          'goes on through the stages behind, and its gradient comes back through them.',
       Math.min(...peaks) < Math.max(...peaks) ?
           'Ranks near the end of the pipeline get their gradients back sooner: ' +
               `the emptiest rank keeps ${Math.min(...peaks)} at most.` :

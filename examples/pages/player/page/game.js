@@ -1,6 +1,5 @@
 // "Break this pipeline": a game in which a reader makes a plan better by moving words of its text.
 // Not here: how its rows get messages (rows.js), and what verifies them (the module).
-'use strict';
 
 /** The second update's computations read version 0, like those of the first. */
 const readOlder = row => row.replace(/([FBIW]\d+)v1/g, '$1v0');
@@ -62,10 +61,6 @@ const levels = [
   },
 ];
 
-const levelCosts = {
-  backward: [2]
-};
-
 /** A plan in the chart. kept: activations, where a rank's share of the model counts as a stage. */
 const dotOf = (name, facts) =>
     ({name, bubble: facts.bubble, kept: greatest(facts.peak_models) * facts.ranks});
@@ -81,6 +76,7 @@ function inStorage(act) {
 
 class Game {
   level = -1;  // none is played
+  costs = {backward: [2]};
   solved = new Set([inStorage(all => JSON.parse(all.getItem('plangrad-levels'))) || []].flat());
   known = {};  // by level: plans of its size
   chart = new Scatter(byId('chart'));
@@ -89,13 +85,13 @@ class Game {
   request(level, text) {
     const title = `Break this pipeline, level ${level + 1}`;
     this.text = text;
-    return {plan: withMessages(text).text, title, game: level, costs: levelCosts};
+    return {plan: withMessages(text).text, title, game: level, costs: this.costs};
   }
 
   /** Asks for the plan that a level begins with. */
   async begin(level) {
     const {from, edit} = levels[level];
-    const answer = await answerOf({...from, costs: levelCosts}, ++asks);
+    const answer = await answerOf({...from, costs: this.costs}, ++asks);
     if (answer?.text) await ask(this.request(level, edit(withoutMessages(answer.text).trim())));
   }
 
@@ -164,7 +160,7 @@ class Game {
       const stages = from.stages * Math.max(1, chunks);
       let answer;
       do {  // until no other request comes first
-        answer = await answerOf({...from, schedule: name, stages, costs: levelCosts}, asks);
+        answer = await answerOf({...from, schedule: name, stages, costs: this.costs}, asks);
       } while (!answer);
       const {facts} = answer;
       if (facts) found.push(dotOf(name, facts));

@@ -1,6 +1,5 @@
 // The head of the page: the idea, the four numbers, the formula; the table of all numbers; the
 // legend. With a pinned plan A, every number says how much it differs.
-'use strict';
 
 const greatest = list => list && list.length ? Math.max(...list) : 0;
 

@@ -1,8 +1,8 @@
 // What every rank holds at the moment of the cursor, as chips; ranks in pages of sixteen.
-'use strict';
 
 const HOLD = {};  // the number of each kind by its name, as the answer has them
 const ranksOnPage = 16;
+const sent = [, 'output', 'gradient', 'sum', 'weights', 'norm', 'turn'];  // by its number
 
 /** The holdings of an answer, by rank: {hold, what, stage, number, start, end}, sorted by start. */
 function holdingsByRank(answer) {
@@ -100,8 +100,8 @@ class Holds {
   }
 
   value(i) {
-    const {held} = this.all, names = {1: 'output', 2: 'gradient', 5: 'norm', 6: 'turn'};
-    return `${names[held.what[i]] || 'value'} ${held.number[i]}`;
+    const {held} = this.all;
+    return `${sent[held.what[i]] || 'value'} ${held.number[i]}`;
   }
 
   /** What a rank does, or what it waits for. */
@@ -133,7 +133,7 @@ class Holds {
     const {data} = this, cause = data.cause[i];
     if (cause < 0 || !isCompute(data.op[i])) return 'its turn';
     const kind = {
-      [RECEIVE]: {1: 'output', 2: 'gradient', 3: 'sum', 4: 'weights', 6: 'turn'}[data.what[cause]],
+      [RECEIVE]: sent[data.what[cause]],
       [REDUCE]: 'the sum of all',
       [NORM]: 'the norm',
       [GATHER]: 'weights of all'
@@ -152,7 +152,7 @@ class Holds {
     const rows = [];
     const first = this.page * ranksOnPage;
     for (let rank = first; rank < Math.min(first + ranksOnPage, data.ranks); ++rank) {
-      const sent =
+      const underWay =
           new Set(data.sends[rank]
                       .filter(i => data.start[i] <= clock.now && data.end[i] > clock.now)
                       .map(i => data.what[i] + ',' + data.micro[i]));  // chips of their own
@@ -160,7 +160,7 @@ class Holds {
             chips = heldAt(this.all, rank, clock.now, data.seconds)
                         .filter(
                             i => held.hold[i] !== HOLD.leaving ||
-                                !sent.has(held.what[i] + ',' + held.number[i]));
+                                !underWay.has(held.what[i] + ',' + held.number[i]));
       const shown = chips.slice(0, 40).map(i => this.chip(i));
       const {sharded, holders} = this.answer.header;
       if (sharded)
@@ -192,11 +192,9 @@ class Holds {
       if (data.end[i] > clock.now)
         chips.push(
             el('span', {className: 'chip wire', title: describe(data, i)},
-               `${
-                   {1: 'output', 2: 'gradient', 3: 'sum', 4: 'weights', 6: 'turn'}[data.what[i]] ||
-                   ''} ` +
-                   `${data.what[i] === 4 ? 'v' + data.version[i] : data.micro[i]} → rank ${
-                       data.peer[i]}`));
+               `${sent[data.what[i]]} ${
+                   data.what[i] === 4 ? 'v' + data.version[i] :
+                                        data.micro[i]} → rank ${data.peer[i]}`));
     }
     return chips;
   }

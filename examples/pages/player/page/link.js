@@ -1,6 +1,5 @@
 // Links: the part of an address after # holds the request, so that a link shows the same plan:
 // #p=base64 of its JSON or, if that is long, #z=the same, deflated.
-'use strict';
 
 const toText = bytes => btoa(Array.from(bytes, byte => String.fromCharCode(byte)).join(''))
                             .replaceAll('+', '-')

@@ -1,5 +1,4 @@
 // A timeline as a file: PNG, which is its canvas, or SVG, by a pen that writes what a canvas draws.
-'use strict';
 
 const inXml = text => text.replace(/[&<>"]/g, letter => `&#${letter.charCodeAt(0)};`);
 

@@ -1,5 +1,4 @@
 // The player: what the page shows, and what happens when something is chosen.
-'use strict';
 
 // {plans: [{request, answer}], schedules, fields, operations}
 const page = JSON.parse(byId('plans').textContent);

@@ -1,5 +1,4 @@
 // Quiz: the numbers are hidden; the reader guesses the bubble from the picture, then sees it.
-'use strict';
 
 class Quiz {
   constructor(host, button, reveal) {
@@ -34,8 +33,7 @@ class Quiz {
 
   tell(guess) {
     const {answer} = this.state, bubble = answer.facts.bubble, off = Math.abs(guess - bubble);
-    document.body.classList.remove('quizzing');
-    this.reveal(true);
+    this.end();
     const why = answer.formula && Math.abs(answer.formula.value - bubble) < 5e-4 &&
             answer.formula.letters !== '0' ?
         `${answer.formula.letters} = ${answer.formula.numbers}: ` +
@@ -46,28 +44,27 @@ class Quiz {
            off < 0.02     ? 'You have seen it.' :
                off < 0.08 ? `Close: you said ${percent(guess)}.` :
                             `You said ${percent(guess)}.`),
-        el('p', {}, why), ...this.followUp());
-    this.button.setAttribute('aria-pressed', 'false');
-    this.on = false;
+        el('p', {}, why), el('p', {}, this.followUp()));
   }
 
   /** What to find out next. */
   followUp() {
     const {facts} = this.state.answer, versions = greatest(facts.live_versions);
-    return [el(
-        'p', {},
-        `Next: the fullest rank keeps the activations of ${greatest(facts.peak_microbatches)} ` +
-            `forwards, and ${versions} version${
-                versions > 1 ? 's' : ''} of the weights. Which of ` +
-            'these would change with twice as many microbatches, and what would the bubble be? ' +
-            'Decide, then move the slider and press “quiz” again.')];
+    return `Next: the fullest rank keeps the activations of ${greatest(facts.peak_microbatches)} ` +
+        `forwards, and ${versions} version${versions > 1 ? 's' : ''} of the weights. Which of ` +
+        'these would change with twice as many microbatches, and what would the bubble be? ' +
+        'Decide, then move the slider and press “quiz” again.';
   }
 
   stop() {
+    this.host.hidden = true;
+    this.end();
+  }
+
+  end() {
     this.on = false;
     document.body.classList.remove('quizzing');
     this.button.setAttribute('aria-pressed', 'false');
-    this.host.hidden = true;
     this.reveal(true);
   }
 }

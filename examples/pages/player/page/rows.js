@@ -1,13 +1,5 @@
 // Rows of computations: a plan's text without its messages, which are added again before it is
 // verified. Not here: what `plan lower` adds besides, as sums of replicas.
-'use strict';
-
-const computeTime = {
-  F: 1,
-  B: 2,
-  I: 1,
-  W: 1
-};
 
 /** A plan's text without the messages between its stages. */
 const withoutMessages = text =>
@@ -41,7 +33,7 @@ function runRows(rows) {
     const word = waiting.reduce((best, each) => ready(each) < ready(best) ? each : best);
     const start = ready(word);  // never where all wait: then one reads too early
     word.start = start < Infinity ? start : Math.max(...clock);
-    word.end = clock[word.rank] = word.start + (computeTime[word.op] || 0);
+    word.end = clock[word.rank] = word.start + ({F: 1, B: 2, I: 1, W: 1}[word.op] || 0);
     ++next[word.rank];
   }
 }

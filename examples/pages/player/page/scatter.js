@@ -1,5 +1,4 @@
 // A chart of plans: activations to the right, bubble upwards; and the same as a table.
-'use strict';
 
 class Scatter {
   constructor(host) {

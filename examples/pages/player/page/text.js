@@ -1,6 +1,5 @@
 // The plan's text, in a field in which it is edited: each rank's present instruction is lit, and the
 // word that breaks a rule.
-'use strict';
 
 // What the words of a plan's header mean, unless they mean what the field of their name does.
 const headerWords = {
@@ -20,10 +19,10 @@ const headerWords = {
 function distance(one, other) {
   let row = Array.from({length: other.length + 1}, (_, j) => j);
   for (const letter of one) {
-    const next = [row[0] + 1];
-    for (let j = 0; j < other.length; ++j)
-      next.push(Math.min(next[j] + 1, row[j + 1] + 1, row[j] + (letter !== other[j])));
-    row = next;
+    let left = row[0] + 1;
+    row = row.map(
+        (above, j) => left =
+            j ? Math.min(left + 1, above + 1, row[j - 1] + (letter !== other[j - 1])) : left);
   }
   return row.at(-1);
 }

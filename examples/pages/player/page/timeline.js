@@ -22,7 +22,6 @@
 // rowOf(y), recordAt(x, y). Keys: arrows, + -, Home, End, Enter; pointers: drag, pinch, Ctrl+wheel.
 // Files: timeline_paint.js and timeline_cells.js draw, timeline_input.js hears.
 // Colours are CSS variables of figure.h.
-'use strict';
 
 const theme = {
   values: {},

@@ -1,5 +1,4 @@
 // Cells of a timeline: rectangles with labels or, where many share a few pixels, samples.
-'use strict';
 
 const cellColour = (data, i) => {
   const op = data.op[i], shade = ((data.version[i] % 4) + 4) % 4;

@@ -1,6 +1,5 @@
 // What a timeline hears: pointers (drag the moment, drag the bar below the axis, pinch, click a
 // cell), the wheel, and keys.
-'use strict';
 
 function addTimelineInput(line) {
   const {host, clock} = line;

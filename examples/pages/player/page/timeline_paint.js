@@ -1,6 +1,5 @@
 // Painting of timelines: rows with their hatched bubble, cells, messages, the axis, and above them
 // the cursor and marked cells. Not here: cells (timeline_cells.js).
-'use strict';
 
 const messageColour = (data, i) => isCollective(data.op[i]) ?
     ({[REDUCE]: 'reductions', [NORM]: 'norms', [GATHER]: 'gathers'})[data.op[i]] :

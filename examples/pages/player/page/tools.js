@@ -1,5 +1,4 @@
 // Buttons: play, zoom, pin, link; the units of memory; the presets; the page's origin.
-'use strict';
 
 function showTools() {
   showPictureButtons();
