@@ -14,7 +14,7 @@ limits='
 library     42634    autograd, nn, parallel, sparse, and cuda without its emulator
 emulator     6750    cuda/emulator
 examples    19485    programs and their pages
-tests       58430
+tests       58490
 tutorials    4120    code of chapters: kernels, and scripts that draw and measure
 build         700    CMakeLists.txt, .ci/
 '
