@@ -30,20 +30,6 @@ std::pair<std::shared_ptr<const nn::Checkpoint>, std::string> open_newest(const 
   return {found.checkpoint, bytes};
 }
 
-/// Writes a file that is complete and on disk before it has its name.
-template <class Fill>
-void write_whole(const fs::path& path, const Fill& fill) {
-  const fs::path unfinished = path.string() + nn::partial;
-  try {
-    fill(unfinished);
-    nn::sync_to_disk(unfinished);
-    fs::rename(unfinished, path);
-  } catch (const std::exception&) {
-    ::unlink(unfinished.c_str());
-    throw;
-  }
-}
-
 void write_bytes(const fs::path& path, const nn::SafetensorsFile& file) {
   const nn::Descriptor made = nn::create_file(path);
   nn::write_all(made, path, file.header());
@@ -71,12 +57,6 @@ void add_checkpoints(std::set<fs::path>& files, const fs::path& folder) {
           files.insert(folder.parent_path() / file.get<std::string>());
     } catch (const std::exception&) {
     }
-}
-
-void remove_but(const std::set<fs::path>& files, const std::set<fs::path>& kept) {
-  std::error_code ignored;
-  for (const fs::path& file : files)
-    if (!kept.contains(file)) fs::remove(file, ignored);
 }
 
 }  // namespace
@@ -111,6 +91,54 @@ RunCopy::RunCopy(fs::path from, fs::path to, double minutes, int last)
       every_(60 * minutes),
       next_(Clock::now() + std::chrono::duration_cast<Clock::duration>(every_)) {
   add_checkpoints(files_, to_ / "checkpoint");
+  std::error_code gone;
+  fs::recursive_directory_iterator entry(to_, gone), end;
+  for (; !gone && entry != end; entry.increment(gone)) own_.insert(version_of(entry->path()));
+  own_.erase(Version());
+}
+
+/// Nothing for what is no file: a folder, or a link.
+RunCopy::Version RunCopy::version_of(const fs::path& path) {
+  std::error_code gone;
+  if (!fs::is_regular_file(fs::symlink_status(path, gone))) return {};
+  return {fs::last_write_time(path, gone), fs::file_size(path, gone)};
+}
+
+/// Moves what others have put in the place of a file or folder, or have changed there, aside.
+/// Folders stay, and are in the way.
+void RunCopy::make_way(const fs::path& path) const {
+  const fs::file_status there = fs::symlink_status(path);
+  if (!fs::exists(there) || fs::is_directory(there) || own_.contains(version_of(path))) return;
+  fs::path aside;
+  for (int number = 1; aside.empty() || fs::exists(fs::symlink_status(aside)); ++number)
+    aside = text(path.string(), ".before-", number);
+  fs::rename(path, aside);
+  tell(text("elastic: ", path.string(), " is not what this run left there: it stays in ",
+            aside.string()));
+}
+
+/// Writes a file of the copy, which is complete and on disk before it has its name.
+void RunCopy::write(const fs::path& path, const std::function<void(const fs::path&)>& fill) {
+  const fs::path unfinished = path.string() + nn::partial;
+  ::unlink(unfinished.c_str());  // a link would lead elsewhere
+  try {
+    fill(unfinished);
+    nn::sync_to_disk(unfinished);
+    make_way(path);
+    if (!fs::exists(path)) made_.insert(path);
+    fs::rename(unfinished, path);
+  } catch (const std::exception&) {
+    ::unlink(unfinished.c_str());
+    throw;
+  }
+  own_.insert(version_of(path));
+  new_.insert(path);
+}
+
+void RunCopy::remove_own(const std::set<fs::path>& files, const std::set<fs::path>& kept) const {
+  std::error_code ignored;
+  for (const fs::path& file : files)
+    if (!kept.contains(file) && own_.contains(version_of(file))) fs::remove(file, ignored);
 }
 
 void RunCopy::refresh() {
@@ -124,16 +152,17 @@ void RunCopy::refresh() {
 
 bool RunCopy::copy() try {
   new_.clear();
+  made_.clear();
   if (!nn::manifests_of(from_ / "checkpoint").empty()) {
     copy_all();
-    remove_but(files_, new_);
+    remove_own(files_, new_);
     files_ = std::move(new_);
     last_ = -1;
   }
   next_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(every_);
   return true;
 } catch (const std::exception& error) {
-  remove_but(new_, files_);
+  remove_own(made_, {});
   problem_ = error.what();
   next_ = Clock::now() + std::chrono::seconds(1);
   return false;
@@ -142,16 +171,14 @@ bool RunCopy::copy() try {
 void RunCopy::copy_all() {
   const auto [newest, manifest] = open_newest(from_ / "checkpoint");
   const fs::path folder = to_ / "checkpoint";
+  make_way(folder);
   nn::make_folder(folder);
   for (const nn::SafetensorsFile& file : newest->files())
-    write_whole(added(folder / fs::path(file.path()).filename()),
-                [&](const fs::path& path) { write_bytes(path, file); });
+    write(folder / fs::path(file.path()).filename(),
+          [&](const fs::path& path) { write_bytes(path, file); });
   copy_rest();
   commit(manifest);
 }
-
-/// Notes a file of the copy, before it is written.
-fs::path RunCopy::added(const fs::path& path) { return *new_.insert(path).first; }
 
 /// Copies what is beside the checkpoint, as far as it is still there. Of lines, whole ones.
 void RunCopy::copy_rest() {
@@ -162,10 +189,10 @@ void RunCopy::copy_rest() {
     const bool is_apart = name == "checkpoint" || name == "diverged";
     if (is_apart) entry.disable_recursion_pending();
     if (is_apart || name == "plangrad.lock") continue;
-    if (entry->is_directory(gone)) nn::make_folder(to_ / name);
+    if (entry->is_directory(gone)) make_way(to_ / name), nn::make_folder(to_ / name);
     if (!entry->is_regular_file(gone)) continue;
     try {
-      write_whole(added(to_ / name), [&](const fs::path& path) {
+      write(to_ / name, [&](const fs::path& path) {
         fs::copy_file(entry->path(), path, fs::copy_options::overwrite_existing);
         if (has_lines(name))
           fs::resize_file(path, nn::read_file(path, nn::most::data).rfind('\n') + 1);
@@ -180,7 +207,7 @@ void RunCopy::copy_rest() {
 /// as many stay as the run's --keep says.
 void RunCopy::commit(const std::string& manifest) {
   const fs::path folder = to_ / "checkpoint", newest = folder / nn::manifest_name;
-  write_whole(added(newest), [&](const fs::path& path) {
+  write(newest, [&](const fs::path& path) {
     nn::write_all(nn::create_file(path), path, std::as_bytes(std::span(manifest)));
     nn::sync_to_disk(folder);
     const nn::Checkpoint copied(folder, path.filename().string());
@@ -197,11 +224,12 @@ void RunCopy::keep_before(std::int64_t step, int count) {
       if (count == 0 || !files_.contains(folder / name)) continue;
       const nn::Checkpoint before(folder, name);
       if (before.step() >= step || (last_ >= 0 && before.step() > last_)) continue;
-      const fs::path own = added(folder / text("manifest-", before.step(), ".json"));
+      const fs::path own = folder / text("manifest-", before.step(), ".json");
       if (name == nn::manifest_name)
-        write_whole(own, [&](const fs::path& path) { fs::copy_file(folder / name, path); });
+        write(own, [&](const fs::path& path) { fs::copy_file(folder / name, path); });
+      new_.insert(own);
       for (const nn::SafetensorsFile& file : before.files())
-        added(folder / fs::path(file.path()).filename());
+        new_.insert(folder / fs::path(file.path()).filename());
       --count;
     } catch (const autograd::Error&) {  // a damaged one does not stay
     }

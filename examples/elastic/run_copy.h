@@ -1,10 +1,12 @@
 // A run's folder in memory, those that are left of runs which ended without a copy, and copies on
 // disk. A copy is complete and intact before it becomes the newest; as many checkpoints stay
-// as the run's --keep says. Not here: what is written there (launcher.h). Chapter 15.
+// as the run's --keep says. Files that others put there meanwhile stay, too. Not here: what is
+// written there (launcher.h). Chapter 15.
 #pragma once
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <set>
 #include <string>
 
@@ -39,7 +41,11 @@ class RunCopy {
  private:
   using Clock = std::chrono::steady_clock;
   void copy_all();
-  std::filesystem::path added(const std::filesystem::path& path);
+  void write(const std::filesystem::path& path,
+             const std::function<void(const std::filesystem::path&)>& fill);
+  void make_way(const std::filesystem::path& path) const;
+  void remove_own(const std::set<std::filesystem::path>& files,
+                  const std::set<std::filesystem::path>& kept) const;
   void copy_rest();
   void commit(const std::string& manifest);
   void keep_before(std::int64_t step, int count);
@@ -48,10 +54,14 @@ class RunCopy {
   int last_;  // later updates give way to the first copy; -1: none do
   std::chrono::duration<double> every_;
   Clock::time_point next_;
-  std::string problem_;                    // of the last copy
-  int failures_ = 0;                       // of refresh(), in a row
-  std::set<std::filesystem::path> files_;  // of the copy, and of the one that is being made:
-  std::set<std::filesystem::path> new_;
+  std::string problem_;                         // of the last copy
+  int failures_ = 0;                            // of refresh(), in a row
+  std::set<std::filesystem::path> files_;       // of the copy, and of the one that is being made:
+  std::set<std::filesystem::path> new_, made_;  // made_: those that replace none
+  /// When a file was written, and its size: those of files that the copy may replace or remove.
+  using Version = std::pair<std::filesystem::file_time_type, std::uintmax_t>;
+  static Version version_of(const std::filesystem::path& path);
+  std::set<Version> own_;
 };
 
 /// A new folder in memory, which is locked as long as the object lives.

@@ -349,6 +349,33 @@ TEST_CASE("as many states copied to disk stay there as --keep says") {
   CHECK(files() == Names{"manifest.json", "model-5.safetensors"});
 }
 
+TEST_CASE("a copy replaces and removes only files that are as the run left them") {
+  const Runs runs;
+  runs.train("from", {"--stop-after", "1"});
+  runs.folder.write("to/metrics.csv", "found");
+  plangrad::examples::RunCopy copy(runs.path("from"), runs.path("to"), 1000);
+  const auto bytes = [&](const char* name) { return plangrad::nn::read_file(runs.path(name)); };
+  const auto files = {"to/metrics.jsonl", "to/checkpoint/model-1.safetensors",
+                      "to/checkpoint/manifest.json"};
+  std::filesystem::create_directories(runs.path("to/checkpoint/manifest.json"));
+  CHECK_FALSE(copy.copy());  // a folder is in the way, and what was replaced before it stays
+  CHECK(std::filesystem::exists(runs.path("to/metrics.csv")));
+  CHECK_FALSE(std::filesystem::exists(runs.path("to/metrics.jsonl")));
+  std::filesystem::remove(runs.path("to/checkpoint/manifest.json"));
+  for (const char* file : files) runs.folder.write(file, "mine");
+  REQUIRE(copy.copy());
+  for (const std::string file : files) CHECK(bytes((file + ".before-1").c_str()) == "mine");
+  CHECK_FALSE(std::filesystem::exists(runs.path("to/metrics.csv.before-1")));
+  plangrad::nn::Checkpoint(runs.path("to/checkpoint")).verify();
+  for (const char* file : files) runs.folder.write(file, "ours");
+  runs.resume("from", {"--stop-after", "1", "--keep", "1"});
+  REQUIRE(copy.copy());
+  CHECK(bytes("to/metrics.jsonl.before-2") == "ours");
+  CHECK(bytes("to/checkpoint/manifest.json.before-2") == "ours");
+  CHECK(bytes("to/checkpoint/model-1.safetensors") == "ours");  // a name that the run gives up
+  CHECK(step_of(runs.path("to")) == 2);
+}
+
 TEST_CASE("a new folder in memory is never taken for one that is left") {
   const Folder parent;
   std::ostringstream told;
