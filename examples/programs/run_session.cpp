@@ -159,7 +159,10 @@ bool train(const RunFlags& flags, const ReadyRun& run, Transport& real, int plac
   PlantedLoss planted(real, /*whole_process*/ std::string(real.name()) == "mpi");
   Transport& lossy = flags.lose.empty() ? real : planted;
   SessionSettings settings = run.settings;
-  settings.observers = [&] { return run_observers(flags, run.settings.observed); };
+  settings.observers = [&] {  // made as soon as all ranks agree
+    training_begins();
+    return run_observers(flags, run.settings.observed);
+  };
   for (const PlannedLoss& loss : parse_losses(flags.lose))
     if (loss.rank == real.rank())
       settings.engine.prolong = losing(loss, planted, settings.engine.prolong);
@@ -175,7 +178,6 @@ bool train(const RunFlags& flags, const ReadyRun& run, Transport& real, int plac
   const std::unique_ptr<Transport> outer =
       kind.transport(inner, device, flags.transport == "nccl", flags.timeout);
   Transport& transport = outer ? *outer : inner;
-  training_begins();
   return run_session(run.training, transport, device, *data, settings);
 }
 
@@ -328,7 +330,7 @@ bool train_on_processes(const RunFlags& flags, const Prepare& prepare, const Fin
     auto is_set = [](const char* name) { return std::getenv(name) != nullptr; };
     if (leads && started->launcher == "Open MPI" && !is_set("OMPI_MCA_odls_base_sigkill_timeout") &&
         !is_set("PRTE_MCA_odls_base_sigkill_timeout"))
-      killed_in_a_second();
+      killed_in_a_second(true);
     const int seat = known ? started->local_rank : transport.rank();
     const int told = started->local_size > 0 ? started->local_size : flags.ranks_per_host;
     const std::int64_t cap = flags.cap(told > 0 ? std::min(told, size) : size);
@@ -347,6 +349,7 @@ bool train_on_processes(const RunFlags& flags, const Prepare& prepare, const Fin
     if (complete && leads) finished(run, finish);
   };
   world->run(body, [&](const std::string& report, const std::exception& error) {
+    killed_in_a_second(false);
     const bool is_shared = dynamic_cast<const SharedError*>(&error) != nullptr;
     if (!is_shared || world->transport().rank() == 0) tell_lines("", report);
     std::error_code none;  // rank 0 has saved: no other rank may find its lock abandoned

@@ -18,7 +18,7 @@ static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_alw
 void on_signal(int signal) {
   received = signal;
   std::signal(signal, training && signal == SIGXCPU ? SIG_IGN : SIG_DFL);  // it comes each second
-  if (!training) std::raise(signal);
+  if (!training) return void(std::raise(signal));
   constexpr char line[] =
       "interrupted: the run saves after the plan under way, but mpirun kills it in a second; to "
       "give it longer, export OMPI_MCA_odls_base_sigkill_timeout=30 (PRTE_MCA_... for Open MPI 5), "
@@ -38,7 +38,7 @@ void handle_stop_signals() {
 
 void training_begins() { training = true; }
 
-void killed_in_a_second() { has_a_second = true; }
+void killed_in_a_second(bool saves) { has_a_second = saves; }
 
 int stopped_by() { return received; }
 

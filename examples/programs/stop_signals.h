@@ -15,12 +15,12 @@ inline constexpr int stop_signals[] = {SIGINT, SIGQUIT, SIGTERM, SIGXCPU, SIGUSR
 /// Ignores SIGPIPE and SIGXFSZ.
 void handle_stop_signals();
 
-/// From now on there is something to save. Any thread.
+/// From now on, as all ranks agree on the run, there is something to save. Any thread.
 void training_begins();
 
 /// mpirun kills this process a second after it has sent a signal: the user then learns how to give
-/// it longer.
-void killed_in_a_second();
+/// it longer, as long as the process `saves` on a signal.
+void killed_in_a_second(bool saves);
 
 /// The signal that asked the run to end; 0 if none did. Any thread.
 int stopped_by();
