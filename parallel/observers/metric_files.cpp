@@ -278,6 +278,8 @@ MetricLines earlier_metrics(const fs::path& folder, int steps, const json& writt
     if (!begins_as(beside, written)) {
       problem = autograd::text(path.string(), " is not as the run wrote it until update ", steps,
                                "; lines of its updates may be missing, or another run's");
+      if (!fs::exists(path))
+        problem = autograd::text("there is no ", path.string(), " with lines until update ", steps);
       for (const char* name : {"metrics.jsonl", "metrics.csv"})
         if (kept && fs::exists(folder / name))
           *kept += (kept->empty() ? "the metrics as they are now stay in " : " and ") +

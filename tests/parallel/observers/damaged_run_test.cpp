@@ -76,6 +76,9 @@ TEST_CASE("lines that are no run's end the reading of a file, not the memory", "
   std::fstream(path, std::ios::in | std::ios::out).seekp(2 << 20) << "x";
   earlier_metrics(folder.path, 1, written, problem);
   CHECK_THAT(problem, Contains("is not as the run wrote it until update 1"));
+  std::filesystem::remove(path);  // as beside a checkpoint/ that was copied alone
+  earlier_metrics(folder.path, 1, written, problem)([](const json&) { FAIL(); });
+  CHECK(problem == "there is no " + path.string() + " with lines until update 1");
 }
 
 TEST_CASE("millions of small lines take no gigabytes when a run goes on from them", "[session]") {
