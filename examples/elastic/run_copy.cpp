@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "examples/programs/program.h"
+#include "examples/programs/run_folder.h"
 #include "nn/checkpoint/checkpoint.h"
 #include "parallel/observers/metric_files.h"
 
@@ -109,9 +110,7 @@ RunCopy::Version RunCopy::version_of(const fs::path& path) {
 void RunCopy::make_way(const fs::path& path) const {
   const fs::file_status there = fs::symlink_status(path);
   if (!fs::exists(there) || fs::is_directory(there) || own_.contains(version_of(path))) return;
-  fs::path aside;
-  for (int number = 1; aside.empty() || fs::exists(fs::symlink_status(aside)); ++number)
-    aside = text(path.string(), ".before-", number);
+  const fs::path aside = name_aside(path);
   fs::rename(path, aside);
   tell(text("elastic: ", path.string(), " is not what this run left there: it stays in ",
             aside.string()));

@@ -148,6 +148,64 @@ static bool has_metrics_of(const fs::path& out, const nlohmann::json& saved) try
   return has_lines || has_events(out);
 }
 
+fs::path name_aside(const fs::path& file) {
+  fs::path aside;
+  for (int number = 1; aside.empty() || fs::exists(fs::symlink_status(aside)); ++number)
+    aside = text(file.string(), ".before-", number);
+  return aside;
+}
+
+/// Whether a line of metrics.jsonl is as a run writes it.
+static bool is_run_line(const std::string& line) try {
+  const nlohmann::json values = parse_json(line);
+  return values.is_object() && values.contains("step") && values.dump() == line;
+} catch (const std::exception&) {
+  return false;
+}
+
+/// Whether a file begins with what a run wrote until a save, and goes on with lines of metrics, or
+/// rows of their table, as the run writes them. The last one may be cut.
+static bool is_as_written(const fs::path& path, const nlohmann::json& written, bool is_table) {
+  if (!parallel::begins_as(path, written)) return false;
+  std::vector<char> bytes(4 << 20);
+  std::ifstream file(path);
+  file.seekg(written.at("bytes").get<std::int64_t>());
+  while (file.getline(bytes.data(), std::ssize(bytes))) {
+    const std::string line(bytes.data());
+    const bool is_cut = file.eof() && line.starts_with("{\"");
+    const bool is_row = line.find_first_not_of("0123456789.,+-e") == line.npos;
+    if (is_table ? !is_row : !is_cut && !is_run_line(line)) return false;
+  }
+  return file.eof();
+}
+
+std::string keep_edited_metrics(const fs::path& run, const nlohmann::json& saved) {
+  const nlohmann::json written = saved.value("metrics", nlohmann::json());
+  const std::string lines = (run / "metrics.jsonl").string(),
+                    table = (run / "metrics.csv").string();
+  if (written.empty()) return "";
+  // A session was killed while it replaced the files, in this order:
+  if (!parallel::begins_as(lines, written) && has_lines_of(run, saved)) return "";
+  const nlohmann::json rows = written.is_object() ? written.value("table", nlohmann::json())
+                                                  : nlohmann::json();  // null: an earlier version
+  const bool is_earlier =
+      !fs::exists(lines + partial) && parallel::begins_as(table + partial, rows);
+  const bool own_lines = is_as_written(lines, written, false);
+  const bool own_table =
+      is_earlier || (rows.is_null() ? own_lines : is_as_written(table, rows, true));
+  std::string kept;
+  for (const auto& [file, is_own] : {std::pair(lines, own_lines), {table, own_table}}) {
+    if (is_own || !fs::exists(file)) continue;
+    const fs::path copy = name_aside(file);
+    std::error_code problem;
+    fs::copy_file(file, copy, problem);
+    PG_CHECK(!problem, "can't copy ", file, " to ", copy.string(), ": ", problem.message(),
+             "; move it away");
+    kept += (kept.empty() ? "the metrics as they are now stay in " : " and ") + copy.string();
+  }
+  return kept.empty() ? "" : kept + ", as others have changed them";
+}
+
 /// Checks that what a folder's checkpoint holds is an older state of the run.
 static void check_checkpoint(const parallel::SessionScope& scope) {
   const std::string out = scope.out.string();

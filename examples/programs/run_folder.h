@@ -21,6 +21,15 @@ std::filesystem::path new_run_folder(const std::string& name);
 /// throws: Error that says how to go on
 void check_out(const parallel::SessionScope& scope);
 
+/// Copies metrics.jsonl and metrics.csv to free names beside them if others have edited them since
+/// the run wrote them, as its next save replaces them. Lines of updates after its last save may be
+/// behind them. Returns what to tell; empty: there are no such edits.
+///   saved: what the run's checkpoint says of it
+std::string keep_edited_metrics(const std::filesystem::path& run, const nlohmann::json& saved);
+
+/// The first of FILE.before-1, FILE.before-2, ... that is free.
+std::filesystem::path name_aside(const std::filesystem::path& file);
+
 /// Makes runs/latest point to the folder, in one step.
 void point_latest_to(const std::filesystem::path& folder);
 

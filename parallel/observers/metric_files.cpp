@@ -53,18 +53,6 @@ double seconds_since_1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// Copies a file to a name beside it that is free, and returns that.
-std::string copy_aside(const fs::path& file) {
-  fs::path copy;
-  std::error_code problem;
-  for (int number = 1; copy.empty() || fs::exists(copy); ++number)
-    copy = autograd::text(file.string(), ".before-", number);
-  fs::copy_file(file, copy, problem);
-  PG_CHECK(!problem, "can't copy ", file.string(), " to ", copy.string(), ": ", problem.message(),
-           "; move it away");
-  return copy.string();
-}
-
 /// Null if the text is no JSON.
 json json_of(const std::string& text) try {
   return nn::parse_json(text);
@@ -121,6 +109,8 @@ AppendedFile::AppendedFile(const std::filesystem::path& path) : file_(nn::create
 
 void AppendedFile::write(std::string_view bytes) {
   waiting_ += bytes;
+  bytes_ += std::ssize(bytes);
+  checksum_ = nn::crc32_of(std::as_bytes(std::span(bytes)), checksum_);
   problem_.clear();
   while (!waiting_.empty()) {
     const ssize_t count = ::write(file_.number, waiting_.data(), waiting_.size());
@@ -128,6 +118,10 @@ void AppendedFile::write(std::string_view bytes) {
     if (count < 0) return void(problem_ = nn::system_message());
     waiting_.erase(0, static_cast<std::size_t>(count));
   }
+}
+
+json AppendedFile::written() const {
+  return {{"bytes", bytes_}, {"checksum", nn::digits_of(checksum_)}};
 }
 
 std::uint32_t crc32c(std::string_view bytes) {
@@ -227,10 +221,7 @@ std::string MetricFiles::problem() const {
 void MetricFiles::write(const json& line) { write_at(seconds_since_1970(), line); }
 
 void MetricFiles::write_at(double time, const json& line) {
-  const std::string text = line.dump() + '\n';
-  lines_->write(text);
-  bytes_ += static_cast<std::int64_t>(text.size());
-  checksum_ = nn::crc32_of(std::as_bytes(std::span(text)), checksum_);
+  lines_->write(line.dump() + '\n');
   std::string row;
   std::vector<std::pair<std::string, double>> values;
   for (const auto& [key, tag] : columns_) {
@@ -266,12 +257,15 @@ void MetricFiles::replace_earlier() {
 
 json MetricFiles::written() {
   lines_->write("");
+  table_->write("");
   PG_CHECK(lines_->problem().empty(), problem());
-  return {{"bytes", bytes_}, {"checksum", nn::digits_of(checksum_)}, {"events", own_events_}};
+  json all = lines_->written();
+  all.update({{"table", table_->written()}, {"events", own_events_}});
+  return all;
 }
 
 MetricLines earlier_metrics(const fs::path& folder, int steps, const json& written,
-                            std::string& problem, std::string* kept) {
+                            std::string& problem, bool is_own) {
   fs::path path = folder / "metrics.jsonl";
   const fs::path beside = folder / autograd::text("metrics.jsonl", nn::partial);
   if (!written.is_null() && !begins_as(path, written)) {
@@ -280,11 +274,7 @@ MetricLines earlier_metrics(const fs::path& folder, int steps, const json& writt
                                "; lines of its updates may be missing, or another run's");
       if (!fs::exists(path))
         problem = autograd::text("there is no ", path.string(), " with lines until update ", steps);
-      for (const char* name : {"metrics.jsonl", "metrics.csv"})
-        if (kept && fs::exists(folder / name))
-          *kept += (kept->empty() ? "the metrics as they are now stay in " : " and ") +
-                   copy_aside(folder / name);
-    } else if (kept)
+    } else if (is_own)
       fs::rename(beside, path);  // the other files are written anew from its lines
     else
       path = beside;

@@ -21,10 +21,14 @@ class AppendedFile {
   void write(std::string_view bytes);
   /// Why the last bytes are not in the file yet; empty: all of them are.
   const std::string& problem() const { return problem_; }
+  /// The number of all bytes so far, and their checksum: begins_as() compares a file with them.
+  nlohmann::json written() const;
 
  private:
   nn::Descriptor file_;
   std::string waiting_, problem_;
+  std::int64_t bytes_ = 0;
+  std::uint32_t checksum_ = 0;
 };
 
 /// The checksum CRC-32C (Castagnoli) of these bytes.
@@ -82,8 +86,8 @@ class MetricFiles {
   /// Which file lacks lines, and why; empty: none does.
   std::string problem() const;
   void replace_earlier();
-  /// The length of metrics.jsonl, the checksum of its bytes, and the names of the events' files. A
-  /// checkpoint that says so is committed once they are on disk.
+  /// What AppendedFile::written() says of metrics.jsonl and, under "table", of metrics.csv, and the
+  /// names of the events' files. A checkpoint that says so is committed once they are on disk.
   /// throws: Error if they can't be written
   nlohmann::json written();
   /// The file that holds the lines of metrics.jsonl now.
@@ -99,20 +103,16 @@ class MetricFiles {
   std::vector<std::string> own_events_;  // TensorBoard's files of this run; the last is open
   std::optional<AppendedFile> lines_, table_;
   std::optional<EventFile> events_;
-  std::int64_t bytes_ = 0;      // of metrics.jsonl
-  std::uint32_t checksum_ = 0;  // likewise
 };
 
 /// The lines about a run's first `steps` updates in a folder from which the run is resumed. A
 /// session that was killed while it replaced an earlier one's files has left them beside it.
 ///   written: what written() returned when the checkpoint was saved; null: not known
 ///   problem: gets what the user should know if no file begins as it was written
-///   kept:    not null if the folder belongs to this session, which completes the replacement. It
-///            first copies metrics that are not as they were written, as they may be another
-///            program's, and the text gets where their copies are
+///   is_own:  whether the folder belongs to this session, which completes the replacement
 MetricLines earlier_metrics(const std::filesystem::path& folder, int steps,
                             const nlohmann::json& written, std::string& problem,
-                            std::string* kept = nullptr);
+                            bool is_own = false);
 
 // ---- what runs have left ----
 

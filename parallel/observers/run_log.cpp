@@ -43,12 +43,12 @@ void RunLog::open(const SessionScope& scope, int first) {
   scope_ = scope;
   first_ = first;
   MetricLines earlier;
-  std::string problem, kept;
+  std::string problem;
   const bool holds_run = !nn::manifests_of(scope.out / "checkpoint").empty();
   if (first > 0)
     earlier = earlier_metrics(scope.resume, first, scope.resumed_run().value("metrics", json()),
-                              problem, scope.resume == scope.out ? &kept : nullptr);
-  if (!problem.empty()) warn(kept.empty() ? problem : problem + "; " + kept);
+                              problem, scope.resume == scope.out);
+  if (!problem.empty()) warn(problem);
   files_.emplace(scope.out, settings_.unit, earlier, hears_);
   files_->events().describe(command_line(), settings_.flags);
   if ((files_->beside_earlier() || holds_run) && scope.resume != scope.out)

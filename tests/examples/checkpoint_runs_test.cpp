@@ -179,6 +179,29 @@ TEST_CASE("files of others stay in a run's export, and lost lines of metrics are
   CHECK(plangrad::nn::read_file(exported + "/README.md") == "mine");
 }
 
+TEST_CASE("metrics that others have edited stay beside those that replace them", "[checkpoint]") {
+  const Runs runs;
+  const std::string out = runs.path("run"), lines = out + "/metrics.jsonl",
+                    table = out + "/metrics.csv";
+  const auto told = [&] {
+    return succeeded(run({"train_gpt", "--resume", out, "--stop-after", "1"})).errors;
+  };
+  runs.train("run", {"--stop-after", "1"});
+  std::ofstream(lines, std::ios::app) << "a note\n";
+  CHECK_THAT(told(), Contains("stay in " + lines + ".before-1, as others have changed them"));
+  CHECK_THAT(plangrad::nn::read_file(lines + ".before-1"), EndsWith("a note\n"));
+  std::fstream(table, std::ios::in | std::ios::out) << "S";
+  CHECK_THAT(told(), Contains("stay in " + table + ".before-1, as others have changed them"));
+  CHECK_THAT(plangrad::nn::read_file(table + ".before-1"), StartsWith("Step,"));
+  // As a run leaves them that is killed after its last save:
+  std::ofstream(lines, std::ios::app) << R"({"loss":1.5,"step":4})"
+                                      << "\n{\"lo";
+  std::ofstream(table, std::ios::app) << "4,1.5\n4,1";
+  CHECK_THAT(told(), !Contains("stay in"));
+  for (const std::string& file : {lines + ".before-2", table + ".before-2"})
+    CHECK_FALSE(fs::exists(file));
+}
+
 TEST_CASE("an export does not write or delete through a link", "[checkpoint]") {
   const Runs runs;
   const std::string out = runs.path("run"), mine = runs.path("mine");
