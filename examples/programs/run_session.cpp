@@ -302,6 +302,22 @@ std::unique_ptr<MpiWorld> joined(const RunFlags& flags,
   });
 }
 
+/// Gives all processes the folder that rank 0 has.
+/// throws: SharedError if it can't have one
+void place_alike(Transport& transport, const RunFlags& flags, ReadyRun& run) {
+  const bool leads = transport.rank() == 0;
+  std::string problem;
+  if (leads) try {
+      place(flags, run, "");
+    } catch (const UsageError& error) {
+      problem = error.what();
+    }
+  problem = broadcast_bytes(transport, problem, flags.timeout);
+  if (!problem.empty()) throw SharedError(problem);
+  const std::string folder = broadcast_bytes(transport, run.settings.out.string(), flags.timeout);
+  if (!leads) place(flags, run, folder);
+}
+
 /// Trains as one of several processes. Returns whether the run is complete.
 bool train_on_processes(const RunFlags& flags, const Prepare& prepare, const Finish& finish) {
   const auto started = usage([] { return rank_environment(); });
@@ -320,9 +336,7 @@ bool train_on_processes(const RunFlags& flags, const Prepare& prepare, const Fin
     set_compute_threads(std::min(compute_threads(), std::max(1, cores / here)));
     const bool known = started->local_rank >= 0, leads = transport.rank() == 0;
     device_kind(flags.device).prepare(known ? here : size, flags.transport == "nccl");
-    if (leads) place(flags, run, "");
-    const std::string folder = broadcast_bytes(transport, run.settings.out.string(), flags.timeout);
-    if (!leads) place(flags, run, folder);
+    place_alike(transport, flags, run);
     if (leads && known && started->launcher == "MPICH")
       std::cerr
           << "note: MPICH's mpirun kills all ranks as soon as one dies: none reports or saves "

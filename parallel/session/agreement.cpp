@@ -120,15 +120,12 @@ bool is_named(int file, const fs::path& path) {
 }
 
 /// The first line of a lock: whose it is; empty if it can't be read.
-std::string owner_of(int file) {
-  std::string bytes(200, '\0');
-  const ssize_t count = ::pread(file, bytes.data(), bytes.size(), 0);
-  bytes.resize(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
-  return bytes.substr(0, bytes.find('\n'));
-}
 std::string owner_of(const fs::path& lock) {
   const nn::Descriptor file(::open(lock.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
-  return file.number < 0 ? "" : owner_of(file.number);
+  std::string bytes(200, '\0');
+  const ssize_t count = ::pread(file.number, bytes.data(), bytes.size(), 0);
+  bytes.resize(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+  return bytes.substr(0, bytes.find('\n'));
 }
 
 /// Opens a lock, and takes it.
@@ -139,7 +136,7 @@ int locked(const fs::path& path) {
   PG_CHECK(file >= 0, "can't open ", path.string(), ": ", nn::system_message());
   if (::flock(file, LOCK_EX | LOCK_NB) == 0) return file;
   const bool is_held = errno == EWOULDBLOCK;
-  const std::string why = nn::system_message(), holder = owner_of(file);
+  const std::string why = nn::system_message(), holder = owner_of(path);
   ::close(file);
   PG_CHECK(!is_held, "another run writes to ", path.parent_path().string(), ": ",
            holder.empty() ? "a process" : holder, " holds ", path.string(),
@@ -191,12 +188,19 @@ bool FolderLock::is_here() const { return is_named(file_, path_); }
 
 std::shared_ptr<FolderLock> claim_folder(Transport& transport, const fs::path& out, double timeout,
                                          std::shared_ptr<FolderLock> lock) {
-  if (transport.rank() == 0 && !lock) lock = std::make_shared<FolderLock>(out);
+  std::string owner;  // behind a "+", or why there is none
+  if (transport.rank() == 0) try {
+      if (!lock) lock = std::make_shared<FolderLock>(out);
+      owner = '+' + lock->owner();
+    } catch (const Error& error) {
+      owner = error.what();
+    }
+  owner = broadcast_bytes(transport, owner, timeout);
+  if (!owner.starts_with('+')) throw SharedError(owner);
   if (transport.size() == 1) return lock;
-  const std::string owner = broadcast_bytes(transport, lock ? lock->owner() : "", timeout);
   const fs::path path = out / lock_name;
   std::error_code ignored;
-  const json seen{{"found", fs::exists(path, ignored) && owner_of(path) == owner},
+  const json seen{{"found", fs::exists(path, ignored) && owner_of(path) == owner.substr(1)},
                   {"place", text(fs::absolute(out / "checkpoint").string(), " on ", host_name())}};
   const std::vector<std::string> all = all_gather_bytes(transport, seen.dump(), timeout);
   const auto place = [](const json& of) { return of["place"].get<std::string>(); };

@@ -65,7 +65,7 @@ class FolderLock {
 /// same folder. Rank 0 locks it and returns the lock; the others look for that, and return null.
 /// All ranks call it together, with their own --out.
 ///   lock: rank 0's, if it has locked the folder already
-/// throws: Error as FolderLock; SharedError if a rank does not find rank 0's lock in its own folder
+/// throws: SharedError for FolderLock's, or if a rank does not find rank 0's lock in its own folder
 std::shared_ptr<FolderLock> claim_folder(Transport& transport, const std::filesystem::path& out,
                                          double timeout,
                                          std::shared_ptr<FolderLock> lock = nullptr);

@@ -5,6 +5,7 @@
 #include <regex>
 
 #include "nn/checkpoint/file.h"
+#include "parallel/session/agreement.h"
 #include "tests/examples/processes.h"
 #include "tests/examples/runs.h"
 
@@ -110,6 +111,9 @@ TEST_CASE("processes that don't know of each other, or differ, are refused befor
   check(lacks, {"error of rank 1: there is no file " + runs.path("none")});
   CHECK_THAT(lacks.errors, !Contains("interrupted: ") && !Contains("rank 0: "));
   if (!kills_at_once()) CHECK(lacks.status == 2);
+  const plangrad::parallel::FolderLock held(runs.path("held"));
+  check_once(mpirun(processes(2, runs.words("held", {"--transport", "mpi"}))), 2,
+             "another run writes to " + runs.path("held"));
 }
 
 TEST_CASE("when a process is killed, every other one ends with its report, or was told before") {

@@ -57,6 +57,20 @@ TEST_CASE("every rank finds that one writes to another folder", "[session]") {
   CHECK(found == 3);
 }
 
+TEST_CASE("every rank finds that another run holds the folder", "[session]") {
+  const RunFolder folder;
+  const FolderLock held(folder.path);
+  std::atomic<int> found = 0;
+  run_ranks(3, [&](Transport& transport) {
+    try {
+      claim_folder(transport, folder.path, 60);
+    } catch (const SharedError& error) {
+      found += std::string(error.what()).starts_with("another run writes to ");
+    }
+  });
+  CHECK(found == 3);
+}
+
 TEST_CASE("ranks that resume other checkpoints are found at the start", "[session]") {
   const RunFolder one, two, shorter;
   auto nothing = [](int, SessionSettings&) {};
