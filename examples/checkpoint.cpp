@@ -35,17 +35,37 @@ std::map<std::string, SafetensorsEntry> tensors_of(const Checkpoint& checkpoint)
   return tensors;
 }
 
+/// The folders with a run's checkpoints, and what names of files in them begin with: its
+/// checkpoint/, which may have none, and those of what it saved aside when it diverged.
+/// throws: UsageError if there are none
+std::vector<std::pair<fs::path, std::string>> folders_of(const fs::path& run) {
+  const fs::path own = checkpoint_of(run);
+  const bool is_saved = !manifests_of(own).empty();
+  std::vector<std::pair<fs::path, std::string>> all{{own, ""}};
+  std::error_code none;
+  for (const fs::directory_entry& each :
+       fs::directory_iterator(is_saved ? own / ".." : own.parent_path(), none)) {
+    const std::string name = each.path().filename().string();
+    const fs::path aside = each.path() / "checkpoint";
+    if (name.starts_with("diverged") && !each.is_symlink(none) && !manifests_of(aside).empty())
+      all.emplace_back(aside, name + '/');
+  }
+  std::ranges::sort(all, {}, &std::pair<fs::path, std::string>::second);
+  if (!is_saved && all.size() == 1) newest(run);  // throws, and says why
+  return all;
+}
+
 /// Reads all bytes of a checkpoint. Returns whether it is intact. A run that saves meanwhile may
 /// replace it, which is then read, or remove it.
-bool verify(const fs::path& folder, const std::string& manifest) {
-  const std::string before = bytes_of(folder / manifest);
+bool verify(const fs::path& folder, const std::string& manifest, const std::string& begin) {
+  const std::string before = bytes_of(folder / manifest), name = begin + manifest;
   try {
     const Checkpoint checkpoint(folder, manifest);
     checkpoint.verify();
     double bytes = 0;
-    for (const auto& [name, entry] : tensors_of(checkpoint))
+    for (const auto& [tensor, entry] : tensors_of(checkpoint))
       bytes += static_cast<double>(entry.size);
-    print_line(text(manifest, ": update ", checkpoint.step(),
+    print_line(text(name, ": update ", checkpoint.step(),
                     checkpoint.has_checksums()
                         ? ": intact: "
                         : ": complete, but without checksums, so damage would not be found: ",
@@ -53,15 +73,15 @@ bool verify(const fs::path& folder, const std::string& manifest) {
                     " files, ", bytes_text(bytes)));
     return true;
   } catch (const Error& error) {
-    if (bytes_of(folder / manifest) != before) return verify(folder, manifest);
+    if (bytes_of(folder / manifest) != before) return verify(folder, manifest, begin);
     std::error_code ignored;
     if (before.empty() && !fs::exists(folder / manifest, ignored)) {
-      print_line(manifest + ": removed meanwhile, by a run that saves here");
+      print_line(name + ": removed meanwhile, by a run that saves here");
       return true;
     }
     const bool is_damaged = !dynamic_cast<const plangrad::nn::NewerFormat*>(&error) &&
                             !dynamic_cast<const plangrad::nn::Unreadable*>(&error);
-    print_line(text(manifest, is_damaged ? ": DAMAGED: " : ": NOT READ: ", error.what()));
+    print_line(text(name, is_damaged ? ": DAMAGED: " : ": NOT READ: ", error.what()));
     return false;
   }
 }
@@ -92,33 +112,37 @@ bool verify_export(const fs::path& folder, const std::string& name,
   return false;
 }
 
-/// Reads all bytes of each checkpoint in a folder, and of the export beside it. Returns whether all
+/// Reads all bytes of each checkpoint of a run, and of the export beside them. Returns whether all
 /// are intact.
 bool verify(const fs::path& run) {
   const fs::path folder = checkpoint_of(run);
-  const std::vector<std::string> manifests = manifests_of(folder);
-  if (manifests.empty() && export_damage(run, true)) return verify_export(run, run.string());
-  if (manifests.empty()) newest(run);  // throws, and says why
-  bool intact = manifests[0] == manifest_name;
-  if (!intact) print_line(text(manifest_name, ": MISSING: that of the newest checkpoint is lost"));
-  for (const std::string& manifest : manifests) intact = verify(folder, manifest) && intact;
+  if (manifests_of(folder).empty() && export_damage(run, true))
+    return verify_export(run, run.string());
+  bool intact = true;
+  for (const auto& [each, begin] : folders_of(run)) {
+    const std::vector<std::string> manifests = manifests_of(each);
+    const bool lost = !manifests.empty() && manifests[0] != manifest_name;
+    if (lost)
+      print_line(text(begin, manifest_name, ": MISSING: that of the newest checkpoint is lost"));
+    intact = intact && !lost;
+    for (const std::string& name : manifests) intact = verify(each, name, begin) && intact;
+  }
   return verify_export(export_of(folder / ".."), "huggingface", intact ? folder : "") && intact;
 }
 
 /// Prints the checkpoints of a run, the newest first, without reading their tensors.
 void list(const fs::path& run) {
-  const fs::path folder = checkpoint_of(run);
-  if (manifests_of(folder).empty()) newest(run);  // throws, and says why
-  for (const std::string& name : manifests_of(folder)) try {
-      const plangrad::nn::Manifest manifest = plangrad::nn::read_manifest(folder, name);
-      double bytes = 0;
-      for (const plangrad::nn::CheckpointFile& file : manifest.files)
-        bytes += static_cast<double>(file.bytes);
-      print_line(text("update ", manifest.step, ": ", name, ", ", bytes_text(bytes), " in ",
-                      counted(std::ssize(manifest.files), "file")));
-    } catch (const Error& error) {
-      print_line(text(name, ": NOT READ: ", error.what()));
-    }
+  for (const auto& [folder, begin] : folders_of(run))
+    for (const std::string& name : manifests_of(folder)) try {
+        const plangrad::nn::Manifest manifest = plangrad::nn::read_manifest(folder, name);
+        double bytes = 0;
+        for (const plangrad::nn::CheckpointFile& file : manifest.files)
+          bytes += static_cast<double>(file.bytes);
+        print_line(text("update ", manifest.step, ": ", begin, name, ", ", bytes_text(bytes),
+                        " in ", counted(std::ssize(manifest.files), "file")));
+      } catch (const Error& error) {
+        print_line(text(begin, name, ": NOT READ: ", error.what()));
+      }
 }
 
 /// The value of a flag as users type it.
@@ -210,13 +234,14 @@ int main(int argc, char** argv) {
     return added;
   };
   CLI::App* verified = command("verify",
-                               "Reads all bytes of a folder's checkpoints, and of the export "
-                               "beside them, and compares their checksums; ends with status 1 if "
-                               "one is damaged.",
+                               "Reads all bytes of a folder's checkpoints, and of the export and "
+                               "what is saved aside in diverged/ beside them, and compares their "
+                               "checksums; ends with status 1 if one is damaged.",
                                "checkpoint verify runs/mine");
   CLI::App* listed = command("list",
                              "Names the updates of a folder's checkpoints, from which train_gpt "
-                             "--resume DIR --at UPDATE continues.",
+                             "--resume DIR --at UPDATE continues, and those in diverged/, if the "
+                             "run has diverged.",
                              "checkpoint list runs/mine");
   CLI::App* shown = command("show", "Prints what the newest checkpoint of a folder holds.",
                             "checkpoint show runs/mine");

@@ -286,6 +286,24 @@ TEST_CASE("the program checkpoint verifies, shows and compares", "[checkpoint]")
   CHECK_THAT(run({"checkpoint"}).errors, Contains("no command given"));
 }
 
+TEST_CASE("the program checkpoint names and verifies what is saved aside", "[checkpoint]") {
+  const Runs runs;
+  const std::string out = runs.path("run"), aside = out + "/diverged/checkpoint";
+  runs.train("run", {"--stop-after", "2"});
+  runs.train("run/diverged", {"--stop-after", "1"});
+  const Words list{"checkpoint", "list", out}, verify{"checkpoint", "verify", out};
+  const std::string update = "update 1: diverged/manifest.json, ";
+  CHECK_THAT(succeeded(run(list)).output,
+             StartsWith("update 2: manifest.json") && Contains(update));
+  CHECK_THAT(succeeded(run(verify)).output, Contains("\ndiverged/manifest.json: update 1: intact"));
+  fs::remove_all(out + "/checkpoint");  // as of a run that diverged before its first save
+  CHECK_THAT(succeeded(run(list)).output, StartsWith(update));
+  fs::resize_file(aside + "/model-1.safetensors", 100);
+  const Finished damaged = run(verify);
+  CHECK(damaged.status == 1);
+  CHECK_THAT(damaged.output, StartsWith("diverged/manifest.json: DAMAGED: "));
+}
+
 TEST_CASE("the program checkpoint verifies the folder of a run that saves", "[checkpoint]") {
   const Runs runs;
   const std::string out = runs.path("run");
