@@ -193,6 +193,19 @@ std::string kind_of_pairs(std::string_view bytes, std::uint16_t commonest) {
   return "";
 }
 
+/// Whether bytes are text of UTF-16 without a mark: nothing that no text has, and spaces or full
+/// stops. So are ids that number bytes: only their file can tell.
+///   high: the place of the higher byte of two
+bool is_utf16(std::string_view bytes, std::size_t high) {
+  std::size_t marks = 0;
+  for (std::size_t at = 0; at + 1 < bytes.size(); at += 2) {
+    const int c = (bytes[at + high] & 0xff) << 8 | (bytes[at + 1 - high] & 0xff);
+    if (c < '\t' || (c > '\r' && c < ' ') || (c >= 0x7f && c < 0xa0) || c >= 0xfffe) return false;
+    marks += c == ' ' || c == 0x3001 || c == 0x3002;
+  }
+  return bytes.size() >= 64 && 100 * marks > bytes.size();
+}
+
 /// Says what a .bin file holds if it is no token ids of 2 bytes; empty if it may be such.
 std::string other_than_tokens(std::string_view bytes) {
   if (const std::string kind = foreign_kind(bytes); !kind.empty()) return kind;
@@ -213,6 +226,8 @@ std::string other_than_tokens(std::string_view bytes) {
   if (start.size() >= 64 && 4 * std::ranges::count(start, '\0') > std::ssize(start))
     if (const std::string kind = marked_text(start); !kind.empty())  // and most pairs have a zero
       return kind + ", under a name without .bin";
+  if (is_utf16(start, 0) || is_utf16(start, 1))
+    return "looks like text of UTF-16: run iconv -f UTF-16LE -t UTF-8 (or UTF-16BE)";
   if (bytes.size() >= 128 && bytes.substr(2) == bytes.substr(0, bytes.size() - 2))
     return "holds the same id everywhere, from which nothing can be learnt: write it anew";
   const std::uint16_t commonest = commonest_id(start);
