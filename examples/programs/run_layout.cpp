@@ -139,7 +139,10 @@ void RunLayout::check_reduction() try {
 std::vector<int> RunLayout::hosts() const {
   if (!entry_of(reduction()).by_hosts) return {};
   if (run_.ranks_per_host == 0 && run_.transport == "mpi") return {};
-  return parallel::hosts_in_order(ranks_, run_.ranks_per_host > 0 ? run_.ranks_per_host : ranks_);
+  std::vector<int> hosts;  // by rank
+  for (int rank = 0; rank < ranks_; ++rank)
+    hosts.push_back(rank / (run_.ranks_per_host > 0 ? run_.ranks_per_host : ranks_));
+  return hosts;
 }
 
 int RunLayout::per_step() const {

@@ -4,8 +4,6 @@
 // (schedule.cpp). Chapter 06.
 #include "parallel/schedules/plan_spec.h"
 
-#include <nlohmann/json.hpp>
-
 #include "parallel/schedules/schedule.h"
 
 namespace plangrad::parallel {

@@ -1,7 +1,6 @@
 // The bytes of what ranks hold: sizes of stages, summed over time.
 // Not here: what they hold, and when (holdings.cpp). Chapters 06 to 09.
 #include <cmath>
-#include <numeric>
 
 #include "parallel/plan/lifetimes.h"
 #include "parallel/simulation/holdings.h"

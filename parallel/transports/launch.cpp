@@ -290,10 +290,4 @@ std::vector<int> hosts_of_ranks(Transport& transport, double timeout) {
   return host_numbers(all_gather_bytes(transport, name, timeout));
 }
 
-std::vector<int> hosts_in_order(int ranks, int ranks_per_host) {
-  std::vector<int> hosts;
-  for (int rank = 0; rank < ranks; ++rank) hosts.push_back(rank / ranks_per_host);
-  return hosts;
-}
-
 }  // namespace plangrad::parallel

@@ -152,7 +152,5 @@ std::vector<int> host_numbers(const std::vector<std::string>& names);
 /// Returns host numbers by rank, from the hosts' own names. All ranks call it together.
 /// throws: Error after `timeout` seconds, or if a host has no name
 std::vector<int> hosts_of_ranks(Transport& transport, double timeout);
-/// Returns host numbers by rank if each host has `ranks_per_host` ranks; the last may have fewer.
-std::vector<int> hosts_in_order(int ranks, int ranks_per_host);
 
 }  // namespace plangrad::parallel
