@@ -188,9 +188,9 @@ std::vector<std::pair<std::string, std::string>> entries_of(const Plan& plan) {
   std::vector<std::pair<std::string, std::string>> entries;
   Plan::for_each_entry(plan, [&](const std::string& key, const auto& value) {
     entries.emplace_back(key, show(value));
-    if (key == "keep" &&
-        std::ranges::adjacent_find(plan.keep, std::not_equal_to()) == plan.keep.end())
-      entries.back().second = show(plan.keep.front());
+    const bool is_of_all = key == "keep" && std::ssize(plan.keep) == plan.stage_count();
+    if (is_of_all && std::ranges::count(plan.keep, plan.keep[0]) == plan.stage_count())
+      entries.back().second = show(plan.keep[0]);
   });
   return entries;
 }
