@@ -389,8 +389,8 @@ def check_long_requests(checks, page):
 
 # What solves each level of the game: by level, what words become.
 MOVES = [
-    [("0F3v0 0B0v0", "0B0v0 0F3v0"), ("1F3v0 1B0v0 1B1v0 1B2v0", "1B0v0 1B1v0 1B2v0 1F3v0")],
     [("1B0v0 1F2v0", "1F2v0 1B0v0")],
+    [("0F3v0 0B0v0", "0B0v0 0F3v0"), ("1F3v0 1B0v0 1B1v0 1B2v0", "1B0v0 1B1v0 1B2v0 1F3v0")],
     [("0B1v0 0Sv1 0F2v1 0F3v1 0B2v1 0B3v1", "0F2v0 0B1v0 0Sv1 0F3v0 0B2v0 0B3v0")],
     [("0Sv1 0F4v0 0F5v0", "0Sv1"), ("0W0v0", "0W0v0 0F4v0"), ("0W1v0", "0W1v0 0F5v0"),
      ("1Sv1 1F4v0", "1Sv1"), ("1W0v0", "1W0v0 1F4v0")],
@@ -410,6 +410,9 @@ def check_game(checks, browser, file):
         edit(page, text.replace("1F1v0", "1Q1v0", 1))
         page.wait_until("planText.verdict.textContent.endsWith("
                         "': 1Q1v0 is no word of a plan; did you mean 1F1v0?')")
+        edit(page, text.replace("1F1v0", "hello", 1))  # nearer to no word
+        page.wait_until("planText.verdict.className === 'error'"
+                        " && !planText.verdict.textContent.includes('did you mean')")
         edit(page, text.replace("0F1v0", "0B9v0"))
         page.wait_until("byId('score').className === 'error'")
         page.wait_until("document.querySelector('#text .bad')?.textContent === '0B9v0'")

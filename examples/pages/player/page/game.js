@@ -16,6 +16,16 @@ const swapWords = (row, i) => {
 // facts may be no greater.
 const levels = [
   {
+    task: 'Make it faster: swap two words.',
+    from: {schedule: '1f1b', stages: 4, microbatches: 6, steps: 1},
+    edit: text => changeRows(text, (row, rank) => rank === 1 ? swapWords(row, 2) : row),
+    most: {bubble: 1 / 3, kept: 4},
+    hint: 'Rank 1 can run three forwards before the first gradient comes back. Count those ' +
+        'before its first backward.',
+    done: 'This is 1F1B: rank r of D keeps D − r microbatches on their way, just enough to ' +
+        'be busy until the first gradient is back.'
+  },
+  {
     task: 'GPipe runs all forwards, then all backwards. Keep fewer activations: let backwards ' +
         'begin earlier.',
     from: {schedule: 'gpipe', stages: 2, microbatches: 4, steps: 1},
@@ -25,16 +35,6 @@ const levels = [
         '1B2v0. Then rank 0 gets gradient 0 before its last forward: swap 0F3v0 and 0B0v0.',
     done: 'A backward frees what its forward kept, and the pipeline stays as full. Go on until ' +
         'each backward comes as soon as it can, and you have 1F1B.'
-  },
-  {
-    task: 'Make it faster: swap two words.',
-    from: {schedule: '1f1b', stages: 4, microbatches: 6, steps: 1},
-    edit: text => changeRows(text, (row, rank) => rank === 1 ? swapWords(row, 2) : row),
-    most: {bubble: 1 / 3, kept: 4},
-    hint: 'Rank 1 can run three forwards before the first gradient comes back. Count those ' +
-        'before its first backward.',
-    done: 'This is 1F1B: rank r of D keeps D − r microbatches on their way, just enough to ' +
-        'be busy until the first gradient is back.'
   },
   {
     task: 'No order of these words avoids the gap at the update. Read older weights: rank 1 does ' +

@@ -2,7 +2,7 @@
 
 const HOLD = {};  // the number of each kind by its name, as the answer has them
 const ranksOnPage = 16;
-const sent = [, 'output', 'gradient', 'sum', 'weights', 'norm', 'turn'];  // by its number
+const valueNames = ['value', 'output', 'gradient', 'sum', 'weights', 'norm', 'turn'];
 
 /** The holdings of an answer, by rank: {hold, what, stage, number, start, end}, sorted by start. */
 function holdingsByRank(answer) {
@@ -101,7 +101,7 @@ class Holds {
 
   value(i) {
     const {held} = this.all;
-    return `${sent[held.what[i]] || 'value'} ${held.number[i]}`;
+    return `${valueNames[held.what[i]]} ${held.number[i]}`;
   }
 
   /** What a rank does, or what it waits for. */
@@ -133,7 +133,7 @@ class Holds {
     const {data} = this, cause = data.cause[i];
     if (cause < 0 || !isCompute(data.op[i])) return 'its turn';
     const kind = {
-      [RECEIVE]: sent[data.what[cause]],
+      [RECEIVE]: valueNames[data.what[cause]],
       [REDUCE]: 'the sum of all',
       [NORM]: 'the norm',
       [GATHER]: 'weights of all'
@@ -192,7 +192,7 @@ class Holds {
       if (data.end[i] > clock.now)
         chips.push(
             el('span', {className: 'chip wire', title: describe(data, i)},
-               `${sent[data.what[i]]} ${
+               `${valueNames[data.what[i]]} ${
                    data.what[i] === 4 ? 'v' + data.version[i] :
                                         data.micro[i]} → rank ${data.peer[i]}`));
     }

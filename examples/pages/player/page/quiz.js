@@ -61,6 +61,7 @@ class Quiz {
     this.end();
   }
 
+  /** Shows the numbers again. */
   end() {
     this.on = false;
     document.body.classList.remove('quizzing');

@@ -28,18 +28,20 @@ function distance(one, other) {
 }
 
 const legal = {};  // header: of the plan that was read last; words: of those with this header
-/** Lets the sentence on a misspelt word name the nearest legal one, best one that is missing. */
+/** Names the nearest word of a legal plan, at most two letters away, in the error about a misspelt
+ * one; of two that are as near, the one that the plan lacks. */
 function suggestWord({text = '', header, error}, isGame) {
   const [first, ...rows] = (isGame ? withoutMessages(text) : text).split('\n');
   const there = new Set(rows.join(' ').split(/\s+/)), [line, from, length] = error?.place || [];
-  if (header) {
+  if (header && !error) {
     legal.words = new Set([...first === legal.header ? legal.words : [], ...there]);
     legal.header = first;
-  } else if (error.rule === 'text' && line > 0 && legal.words) {
+  } else if (error?.rule === 'text' && line > 0 && legal.words) {
     const word = text.split('\n')[line].slice(from, from + length);
     const far = each => distance(word, each) + there.has(each) / 2;
     const best = [...legal.words].reduce((best, each) => far(each) < far(best) ? each : best);
-    error.message = `${word} is no word of a plan; did you mean ${best}?`;
+    if (distance(word, best) <= 2)
+      error.message = `${word} is no word of a plan; did you mean ${best}?`;
   }
 }
 
