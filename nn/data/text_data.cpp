@@ -193,9 +193,10 @@ std::string kind_of_pairs(std::string_view bytes, std::uint16_t commonest) {
   return "";
 }
 
-/// Whether bytes are text of UTF-16 without a mark: nothing that no text has, and spaces or full
-/// stops. So are ids that number bytes: only their file can tell.
-///   high: the place of the higher byte of two
+/// Whether bytes are text of UTF-16 without a byte order mark: they have no control characters, and
+/// more than 2% are spaces or full stops. Token ids that number bytes look the same; a file of such
+/// ids needs llm.c's header.
+///   high: which of two bytes is the higher one
 bool is_utf16(std::string_view bytes, std::size_t high) {
   std::size_t marks = 0;
   for (std::size_t at = 0; at + 1 < bytes.size(); at += 2) {
@@ -226,8 +227,6 @@ std::string other_than_tokens(std::string_view bytes) {
   if (start.size() >= 64 && 4 * std::ranges::count(start, '\0') > std::ssize(start))
     if (const std::string kind = marked_text(start); !kind.empty())  // and most pairs have a zero
       return kind + ", under a name without .bin";
-  if (is_utf16(start, 0) || is_utf16(start, 1))
-    return "looks like text of UTF-16: run iconv -f UTF-16LE -t UTF-8 (or UTF-16BE)";
   if (bytes.size() >= 128 && bytes.substr(2) == bytes.substr(0, bytes.size() - 2))
     return "holds the same id everywhere, from which nothing can be learnt: write it anew";
   const std::uint16_t commonest = commonest_id(start);
@@ -237,7 +236,11 @@ std::string other_than_tokens(std::string_view bytes) {
     return "looks like big-endian token ids of 4 or 8 bytes: write them as uint16";
   if (are_floats<float>(start, commonest)) return "looks like values of float32 or bfloat16";
   if (are_floats<double>(start, commonest)) return "looks like values of float64";
-  return kind_of_pairs(start, commonest);
+  if (const std::string kind = kind_of_pairs(start, commonest); !kind.empty()) return kind;
+  for (const std::size_t high : {1, 0})
+    if (is_utf16(start, high))
+      return text("looks like text of UTF-16: run iconv -f UTF-16", high ? "LE" : "BE", " -t UTF-8");
+  return "";
 }
 
 /// The token ids of a .bin file, 2 bytes each: what follows a header of llm.c, or all.
