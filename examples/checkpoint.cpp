@@ -9,6 +9,7 @@
 #include "nn/checkpoint/checkpoint.h"
 #include "nn/checkpoint/file.h"
 #include "parallel/drawing/figure.h"
+#include "parallel/plan/fields.h"
 
 namespace {
 
@@ -221,51 +222,47 @@ bool diff(const fs::path& one, const fs::path& two) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Looks into the checkpoints of runs, whatever wrote them.", "checkpoint");
-  add_examples(app, {{"Look for damage", "checkpoint verify runs/mine"},
-                     {"See what two runs have in common", "checkpoint diff runs/a runs/b"}});
-  app.require_subcommand(0, 1);
+  Flags flags("Looks into the checkpoints of runs, whatever wrote them.", "checkpoint");
+  add_examples(flags, {{"Look for damage", "checkpoint verify runs/mine"},
+                       {"See what two runs have in common", "checkpoint diff runs/a runs/b"}});
   fs::path one, two;
   const char* where = "a run's folder, or its checkpoint/";
   auto command = [&](const char* name, const char* what, const char* example) {
-    CLI::App* added = app.add_subcommand(name, what);
-    add_examples(*added, {{what, example}});
-    Flags(*added).words("DIR", one, "", where)->required();
+    Flags added = flags.command(name, what, {{what, example}});
+    added.words("DIR", one, "", where).required();
     return added;
   };
-  CLI::App* verified = command("verify",
-                               "Reads all bytes of a folder's checkpoints, and of the export and "
-                               "what is saved aside in diverged/ beside them, and compares their "
-                               "checksums; ends with status 1 if one is damaged.",
-                               "checkpoint verify runs/mine");
-  CLI::App* listed = command("list",
-                             "Names the updates of a folder's checkpoints, from which train_gpt "
-                             "--resume DIR --at UPDATE continues, and those in diverged/, if the "
-                             "run has diverged.",
-                             "checkpoint list runs/mine");
-  CLI::App* shown = command("show", "Prints what the newest checkpoint of a folder holds.",
-                            "checkpoint show runs/mine");
-  CLI::App* compared = command("diff",
-                               "Prints the flags and tensors in which two runs' newest checkpoints "
-                               "differ; ends with status 1 if they do.",
-                               "checkpoint diff runs/a runs/b");
-  Flags(*compared).words("OTHER", two, "", where)->required();
-  CLI::App* exported = command("export",
-                               "Writes the newest intact checkpoint of a GPT into a folder, "
-                               "for Hugging Face's from_pretrained().",
-                               "checkpoint export runs/mine exported");
-  Flags(*exported)
+  command("verify",
+          "Reads all bytes of a folder's checkpoints, and of the export and what is saved aside in "
+          "diverged/ beside them, and compares their checksums; ends with status 1 if one is "
+          "damaged.",
+          "checkpoint verify runs/mine");
+  command("list",
+          "Names the updates of a folder's checkpoints, from which train_gpt --resume DIR --at "
+          "UPDATE continues, and those in diverged/, if the run has diverged.",
+          "checkpoint list runs/mine");
+  command("show", "Prints what the newest checkpoint of a folder holds.",
+          "checkpoint show runs/mine");
+  command("diff",
+          "Prints the flags and tensors in which two runs' newest checkpoints differ; ends with "
+          "status 1 if they do.",
+          "checkpoint diff runs/a runs/b")
+      .words("OTHER", two, "", where)
+      .required();
+  command("export",
+          "Writes the newest intact checkpoint of a GPT into a folder, for Hugging Face's "
+          "from_pretrained().",
+          "checkpoint export runs/mine exported")
       .words("FOLDER", two, "", "a folder that is new, empty or an earlier export")
-      ->required();
-  return run_program(app, [&] {
-    app.parse(argc, argv);
-    if (app.get_subcommands().empty())
-      throw UsageError("no command given: use verify, list, show, diff or export");
-    if (*verified) return verify(one) ? 0 : 1;
-    if (*compared) return diff(one, two) ? 1 : 0;
-    if (*listed) list(one);
-    if (*shown) show(one);
-    if (*exported) export_to(two, one);
-    return 0;
+      .required();
+  return run_program(flags, [&] {
+    flags.parse(argc, argv);
+    const std::string typed = flags.typed().name();
+    if (typed == "verify") return verify(one) ? 0 : 1;
+    if (typed == "diff") return diff(one, two) ? 1 : 0;
+    if (typed == "list") return list(one), 0;
+    if (typed == "show") return show(one), 0;
+    if (typed == "export") return export_to(two, one), 0;
+    throw UsageError("no command given: use verify, list, show, diff or export");
   });
 }

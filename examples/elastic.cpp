@@ -31,7 +31,6 @@ void find_folders(LaunchOptions& options, const Words& words) {
 void check_words(const Words& words) {
   if (words.empty())
     throw UsageError("name the program to start, and its flags: elastic -n 8 train_gpt ...");
-  if (words[0].starts_with('-')) throw CLI::ExtrasError("elastic", words);
   auto refuse = [&](const char* flag, const char* why) {
     const std::string value = value_of(words, flag);
     if (!value.empty() && value != "mpi") throw UsageError(text("leave out ", flag, ": ", why));
@@ -97,13 +96,12 @@ int launch(const LaunchOptions& options, const Words& words) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app(
+  Flags flags(
       "Keeps a training going when ranks are lost: starts it as processes by mpirun, saves into "
       "memory every few updates, and starts it again from there when a rank has died. At the end, "
       "and every few minutes, the run is copied to the program's --out.",
       "elastic");
   LaunchOptions options;
-  Flags flags(app);
   flags.whole("-n", options.ranks, 1, "ranks", plangrad::parallel::most_ranks);
   flags.whole("--every", options.every, 1, "updates between saves into memory");
   flags.yes("--fewer", options.fewer,
@@ -113,15 +111,13 @@ int main(int argc, char** argv) {
   flags.whole("--tries", options.tries, 1,
               "losses in a row, without a new save between them, after which to give up");
   flags.words("--memory", options.memory, "DIR", "folder in memory, which all ranks must see")
-      ->capture_default_str();
+      .show_default();
   flags.words("--mpirun", options.mpirun, "COMMAND", "what starts the ranks, with its own flags")
-      ->capture_default_str();
-  add_examples(app, {{"Train on eight ranks of this machine",
-                      "elastic -n 8 train_gpt --data my.txt --data-parallel 8 --batch 16"}});
-  app.prefix_command();
-  return run_program(app, [&] {
-    app.parse(argc, argv);
-    const Words words = app.remaining();
+      .show_default();
+  add_examples(flags, {{"Train on eight ranks of this machine",
+                        "elastic -n 8 train_gpt --data my.txt --data-parallel 8 --batch 16"}});
+  return run_program(flags, [&] {
+    const Words words = flags.parse(argc, argv, /*front*/ true);
     check_words(words);
     usage([&] { find_folders(options, words); });
     note_signals();

@@ -87,7 +87,7 @@ Plan repeated(const Plan& rows, int replicas, int steps) {
 }
 
 /// Prints the whole plan of rows of computations, which are repeated if that is asked for.
-void lower_rows(const PlanRequest& request, const CLI::App& command) {
+void lower_rows(const PlanRequest& request, const Flags& flags) {
   const Layout& asked = request.schedule.layout;
   Plan rows = read_rows(request.schedule.plan_file);
   rows.clip |= asked.clip;
@@ -98,7 +98,7 @@ void lower_rows(const PlanRequest& request, const CLI::App& command) {
   PG_CHECK(cells <= most_cells, "this plan would have about ", cells, " cells, and ", most_cells,
            " are possible: use a smaller --steps or --data-parallel");
   const auto plan_of = [&](int steps) { return plan_of_rows(repeated(rows, asked.width, steps)); };
-  if (asked.width > 1 || command.count("--steps") > 0) plan = plan_of(asked.steps);
+  if (asked.width > 1 || flags.given("--steps")) plan = plan_of(asked.steps);
   if (request.schedule.endless) plan = make_endless(plan_of);
   PG_CHECK(plan, "--endless: the rows of several updates are not regular; use --steps");
   std::cout << print(verify(*plan).plan());
@@ -167,19 +167,19 @@ void simulate_plan(const PlanRequest& request, const Plan& plan) {
             << "\nThe bubble is the share of all ranks' time in which they do not compute.\n";
 }
 
-void compare_plans(const PlanRequest& request, const CLI::App& command) {
+void compare_plans(const PlanRequest& request, const Flags& flags) {
   const std::string &one = request.schedule.plan_file, &other = request.other;
   const int steps = std::max(usual_steps(request, one), usual_steps(request, other));
   const NamedFacts a = side_of(request, one, steps), b = side_of(request, other, steps);
   const auto is_one = [&](const std::string& name) { return name == one || name == other; };
   if (std::ranges::none_of(schedule_names(), is_one))
-    request.check_no_schedule(command, text(one, ", ", other));
+    request.check_no_schedule(flags, text(one, ", ", other));
   if (request.json) return print_json(compared_json(a, b));
   print_text(compared(a, b));
 }
 
 /// Prints or writes a machine's text, or that of the machine on which this runs.
-void tell_machine(const PlanRequest& request, const CLI::App&) {
+void tell_machine(const PlanRequest& request, const Flags&) {
   PG_CHECK(request.machine.empty() == request.measure,
            "give either a machine's name or file, or --measure");
   const auto write = [&](const std::string& text) {
@@ -194,19 +194,17 @@ void tell_machine(const PlanRequest& request, const CLI::App&) {
 
 /// A command that has one plan.
 template <void (*run)(const PlanRequest&, const Plan&)>
-void with_plan(const PlanRequest& request, const CLI::App& command) {
-  run(request, request.plan(command));
+void with_plan(const PlanRequest& request, const Flags& flags) {
+  run(request, request.plan(flags));
 }
 
 /// Adds the plan's file, schedule and costs; flags that follow are of the output.
-Flags plan_flags(CLI::App& command, PlanRequest& request, bool has_costs = true) {
-  Flags flags(command);
+void add_plan_flags(Flags& flags, PlanRequest& request, bool has_costs = true) {
   flags.words("FILE", request.schedule.plan_file, "",
               "file with a plan's text, instead of schedule flags; - is standard input");
   request.schedule.add_flags(flags, true);
-  if (has_costs) request.costs.add_flags(command);
+  if (has_costs) request.costs.add_flags(flags);
   flags.group("Output");
-  return flags;
 }
 
 void add_columns(Flags& flags, PlanRequest& request) {
@@ -214,8 +212,8 @@ void add_columns(Flags& flags, PlanRequest& request) {
               "width of the timetable; a column is the shortest forward or backward");
 }
 
-void show_flags(CLI::App& command, PlanRequest& request) {
-  Flags flags = plan_flags(command, request, false);
+void show_flags(Flags flags, PlanRequest& request) {
+  add_plan_flags(flags, request, false);
   flags.yes("--table", request.table, "add a timetable, as on a terminal, where a forward takes 1");
   add_columns(flags, request);
   flags.yes("--json", request.json, "print the header, the rows and the facts as JSON");
@@ -223,26 +221,26 @@ void show_flags(CLI::App& command, PlanRequest& request) {
                "a plan's text, or its computations as a CSV that PyTorch loads");
 }
 
-void facts_flags(CLI::App& command, PlanRequest& request) {
-  Flags flags = plan_flags(command, request);
+void facts_flags(Flags flags, PlanRequest& request) {
+  add_plan_flags(flags, request);
   flags.yes("--json", request.json, "print the facts as JSON");
   flags.yes("--time-steps", request.time_steps,
             "print what each time step holds in the middle of the plan");
 }
 
-void simulate_flags(CLI::App& command, PlanRequest& request) {
-  request.model.add_flags(command);
-  facts_flags(command, request);
-  command.get_option("--cuts")->needs(command.get_option("--model"));
+void simulate_flags(Flags flags, PlanRequest& request) {
+  request.model.add_flags(flags);
+  facts_flags(flags, request);
+  flags.needs("--cuts", "--model");
 }
 
-void draw_flags(CLI::App& command, PlanRequest& request) {
-  Flags flags = plan_flags(command, request);
+void draw_flags(Flags flags, PlanRequest& request) {
+  add_plan_flags(flags, request);
   flags
       .words("--out", request.out, "FILE",
              "write a figure (.svg), a page to explore (.html), a trace for ui.perfetto.dev "
              "(.json) or text (.txt); without --out, print text")
-      ->check(ends_in({".svg", ".html", ".json", ".txt"}));
+      .ends_in({".svg", ".html", ".json", ".txt"});
   flags.yes("--alive", request.figure.alive,
             "below a figure, draw the activations alive on all ranks");
   flags.choice("--lanes", request.lanes, {"versions", "holdings"},
@@ -261,33 +259,30 @@ void draw_flags(CLI::App& command, PlanRequest& request) {
   flags.yes("--json", request.json, "print the facts and the file's name as JSON");
 }
 
-void lower_flags(CLI::App& command, PlanRequest& request) {
-  Flags flags(command);
+void lower_flags(Flags flags, PlanRequest& request) {
   flags
       .words("FILE", request.schedule.plan_file, "",
              "file with a plan's header and one row of computations for each rank, which any "
              "program can write, or PyTorch's CSV of a schedule (.csv); - is standard input")
-      ->required();
+      .required();
   flags.group("What becomes of one update");
   flags.whole("--steps", request.schedule.layout.steps, 1, "updates that repeat these rows");
   request.schedule.add_flags(flags, true, {"endless", "data_parallel", "clip", "tied"});
-  command.get_option("--steps")->excludes("--endless");
+  flags.excludes("--steps", "--endless");
 }
 
-void compare_flags(CLI::App& command, PlanRequest& request) {
-  Flags flags(command);
+void compare_flags(Flags flags, PlanRequest& request) {
   const char* side = "a schedule's name, which the schedule flags complete, or a plan's file";
-  flags.words("PLAN_A", request.schedule.plan_file, "", side)->required();
-  flags.words("PLAN_B", request.other, "", side)->required();
+  flags.words("PLAN_A", request.schedule.plan_file, "", side).required();
+  flags.words("PLAN_B", request.other, "", side).required();
   request.schedule.add_flags(flags, true);
-  command.remove_option(command.get_option("--schedule"));
-  request.costs.add_flags(command);
+  flags.remove("--schedule");
+  request.costs.add_flags(flags);
   flags.group("Output");
   flags.yes("--json", request.json, "print both plans' facts and the differences as JSON");
 }
 
-void machine_flags(CLI::App& command, PlanRequest& request) {
-  Flags flags(command);
+void machine_flags(Flags flags, PlanRequest& request) {
   flags.words("MACHINE", request.machine, "",
               machine_words() + "; tutorials/06-pipelines-and-bubbles.md explains its lines");
   flags.yes("--measure", request.measure, "measure the machine on which this runs");
@@ -365,18 +360,21 @@ const std::vector<Command>& commands() {
        "Lists the schedules: what each does, and its paper.",
        {{"See one that is listed",
          "plan show --schedule zb-h1 --stages 4 --microbatches 8 --table"}},
-       [](CLI::App&, PlanRequest&) {},
-       [](const PlanRequest&, const CLI::App&) { print_text(schedule_words()); }}};
+       [](Flags, PlanRequest&) {},
+       [](const PlanRequest&, const Flags&) { print_text(schedule_words()); }}};
   return all;
 }
 
 /// Runs the command that was typed, and returns the program's exit status.
-int run_command(const PlanRequest& request, const CLI::App& typed) {
+int run_command(const PlanRequest& request, const Flags& flags) {
   try {
+    const auto command = std::ranges::find(commands(), flags.name(), &Command::name);
+    PG_CHECK(command != commands().end(), "no command given: use one of ",
+             fmt::to_string(fmt::join(commands() | std::views::transform(&Command::name), ", ")));
     const Summing& sums = request.costs.costs.sums;
     PG_CHECK(sums.hosts.empty() || entry_of(sums.how).by_hosts, "--hosts: only ",
              "--reduction hierarchical asks for hosts; add it, or leave out --hosts");
-    std::ranges::find(commands(), typed.get_name(), &Command::name)->run(request, typed);
+    command->run(request, flags);
     // Standard output may be a plan or JSON.
     if (const std::string note = request.schedule.note(request.schedule.layout.clip); !note.empty())
       tell("note: " + note);
@@ -395,30 +393,22 @@ int run_command(const PlanRequest& request, const CLI::App& typed) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app(
+  Flags flags(
       "Shows, verifies, simulates, draws and compares plans. A plan says what each rank of a "
       "training run does, in which order, and with which version of the weights. It comes from a "
       "schedule or from a text file.",
       "plan");
-  add_examples(app,
+  add_examples(flags,
                {{"List the flags of a command", "plan show --help"},
                 {"Make a plan and check it",
                  "plan show --schedule 2bw --stages 4 --microbatches 4 | plan verify -"},
                 {"Compare two schedules", "plan compare 1f1b 2bw --stages 4 --microbatches 8"}});
-  app.require_subcommand(0, 1);
   PlanRequest request;
   request.command = typed_command(argc, argv);
-  for (const Command& command : commands()) {
-    CLI::App& added = *app.add_subcommand(command.name, command.what);
-    add_examples(added, command.examples);
-    command.add_flags(added, request);
-  }
-  return run_program(app, [&] {
-    usage([&] { app.parse(argc, argv); });
-    if (app.get_subcommands().empty()) {
-      const auto names = commands() | std::views::transform(&Command::name);
-      throw UsageError(fmt::format("no command given: use one of {}", fmt::join(names, ", ")));
-    }
-    return run_command(request, *app.get_subcommands().front());
+  for (const Command& command : commands())
+    command.add_flags(flags.command(command.name, command.what, command.examples), request);
+  return run_program(flags, [&] {
+    usage([&] { flags.parse(argc, argv); });
+    return run_command(request, flags.typed());
   });
 }

@@ -18,20 +18,16 @@ static bool shorten(int, nlohmann::json::parse_event_t, nlohmann::json& value) {
 
 int main(int argc, char** argv) {
   using namespace plangrad;
-  CLI::App app(
+  examples::Flags flags(
       "Compares runs on one page: curves over each other; settings and numbers side by side, with "
       "differences; time, memory and bytes. A run's own page is report.html in its folder.",
       "report");
   std::vector<std::filesystem::path> runs;
   std::filesystem::path out = "comparison.html";
-  examples::Flags flags(app);
-  app.add_option("runs", runs, "the folders of two or more runs, as --out named them")
-      ->type_name("RUN RUN ...");
-  flags.words("--out", out, "FILE", "the page to write")
-      ->check(examples::ends_in({".html"}))
-      ->capture_default_str();
-  return examples::run_program(app, [&] {
-    app.parse(argc, argv);
+  flags.words("runs", runs, "RUN RUN ...", "the folders of two or more runs, as --out named them");
+  flags.words("--out", out, "FILE", "the page to write").ends_in({".html"}).show_default();
+  return examples::run_program(flags, [&] {
+    flags.parse(argc, argv);
     nlohmann::json data = examples::usage([&] { return examples::compare_runs(runs); });
     data["command"] = parallel::command_line();
     data["version"] = autograd::version();

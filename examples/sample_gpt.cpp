@@ -73,14 +73,13 @@ std::filesystem::path folder_to_read(const std::filesystem::path& from) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Writes text with a trained GPT.", "sample_gpt");
+  Flags flags("Writes text with a trained GPT.", "sample_gpt");
   std::filesystem::path from, folder;
   std::string device = "cpu";
   std::optional<std::string> prompt;
   std::int64_t count = 200, seed = 1;
   bool one_text = false;
   SampleSettings settings;
-  Flags flags(app);
   flags.words("--from", from, "DIR",
               "folder of a train_gpt run, or of a GPT-2 in Hugging Face's layout (default: "
               "runs/latest, the newest run without --out)");
@@ -97,19 +96,20 @@ int main(int argc, char** argv) {
       "instead of text, write model, configuration and tokenizer for Hugging Face, into a "
       "folder that is new, empty or an earlier export; pruned weights are written as zeros");
   add_device_flag(flags, device);
-  add_examples(app, {{"Continue a sentence with the newest run", "sample_gpt --prompt 'Once upon'"},
-                     {"Always take the likeliest token of a GPT-2 from Hugging Face",
-                      "sample_gpt --from gpt2 --prompt 'Hello' --temperature 0 --tokens 20"},
-                     {"Write a run for transformers",
-                      "sample_gpt --from runs/mine --export runs/mine_for_transformers"}});
-  return run_program(app, [&] {
-    app.parse(argc, argv);
-    const bool exports = app.count("--export") > 0;
+  add_examples(flags,
+               {{"Continue a sentence with the newest run", "sample_gpt --prompt 'Once upon'"},
+                {"Always take the likeliest token of a GPT-2 from Hugging Face",
+                 "sample_gpt --from gpt2 --prompt 'Hello' --temperature 0 --tokens 20"},
+                {"Write a run for transformers",
+                 "sample_gpt --from runs/mine --export runs/mine_for_transformers"}});
+  return run_program(flags, [&] {
+    flags.parse(argc, argv);
+    const bool exports = flags.given("--export");
     LoadedGpt gpt = usage([&] {
       device_kind(device).prepare(1, false);
       for (const char* name :
            {"--prompt", "--tokens", "--temperature", "--top-k", "--seed", "--stop-at-end"})
-        PG_CHECK(!exports || app.count(name) == 0, "--export writes no text; leave out ", name);
+        PG_CHECK(!exports || !flags.given(name), "--export writes no text; leave out ", name);
       LoadedGpt loaded =
           load_gpt(folder_to_read(from), device_kind(device).make(0, /*graphs*/ false));
       PG_CHECK(loaded.vocabulary || exports, from.string(), ": the model was trained on ",

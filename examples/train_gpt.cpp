@@ -123,15 +123,15 @@ ReadyRun prepare(const GptRun& run, int started) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app(
+  Flags flags(
       "Trains a GPT on text, on one or many ranks. Writes to a folder: metrics (metrics.jsonl, "
       "metrics.csv, and events for TensorBoard), summary.json, trace.json, report.html, "
       "checkpoint/ and, at the end, the model for Hugging Face in huggingface/.",
       "train_gpt");
   GptRun run;
-  run.add_flags(app);
+  run.add_flags(flags);
   add_examples(
-      app,
+      flags,
       {{"Train on one rank", "train_gpt --data my.txt --steps 500"},
        {"Cut the model into four stages, one for each of four ranks",
         "train_gpt --data my.txt --schedule 1f1b --stages 4 --microbatches 8 --batch 16"},
@@ -141,5 +141,5 @@ int main(int argc, char** argv) {
         "train_gpt --resume runs/latest --ranks 2 --data-parallel 2 --steps 1000"},
        {"Fine-tune GPT-2 on two ranks, and prune it to a tenth of its weights",
         "train_gpt --from gpt2 --data my.txt --stages 2 --prune 0.9 --samo --learning-rate 1e-4"}});
-  return train_program(app, run, argc, argv, prepare, export_run);
+  return train_program(flags, run, argc, argv, prepare, export_run);
 }

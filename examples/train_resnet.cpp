@@ -50,18 +50,18 @@ ReadyRun prepare(const ResnetRun& run, int started) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app(
+  Flags flags(
       "Trains ResNet-18, or a narrow one, to classify small grey images, on one or many ranks. "
       "Writes to a folder: metrics (metrics.jsonl, metrics.csv, and events for TensorBoard), "
       "summary.json, trace.json, report.html and checkpoint/.",
       "train_resnet");
   ResnetRun run;
-  run.add_flags(app);
+  run.add_flags(flags);
   add_examples(
-      app,
+      flags,
       {{"Train on two replicas", "train_resnet --data fashion-mnist --data-parallel 2 --steps 500"},
        {"Cut the model into four stages",
         "train_resnet --data fashion-mnist --schedule 1f1b --stages 4 --microbatches 4"},
        {"Continue the newest run", "train_resnet --resume runs/latest --steps 4000"}});
-  return train_program(app, run, argc, argv, prepare);
+  return train_program(flags, run, argc, argv, prepare);
 }

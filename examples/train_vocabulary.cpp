@@ -30,29 +30,28 @@ void train_vocabulary(const std::string& data, int size, const std::string& out,
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app(
+  Flags flags(
       "Trains a byte-pair vocabulary like GPT-2's: starts from single bytes and repeatedly turns "
       "the most frequent pair of neighbours into a token. It never joins words.",
       "train_vocabulary");
   std::string data, out;
   int size = 0;
   bool overwrite = false;
-  Flags flags(app);
-  flags.words("--data", data, "FILE", "text to learn from")->required();
+  flags.words("--data", data, "FILE", "text to learn from").required();
   flags
       .whole("--size", size, 257,
              "tokens of the vocabulary: 256 bytes, one per merge, and <|endoftext|>; GPT-2's 50257")
-      ->required()
-      ->default_str("");
+      .required()
+      .show_default("");
   flags.words("--out", out, "DIR", "folder for vocab.json and merges.txt, created if missing")
-      ->required();
+      .required();
   flags.yes("--overwrite", overwrite, "replace the files of a tokenizer there");
   add_examples(
-      app,
+      flags,
       {{"Learn 1,000 tokens from a text", "train_vocabulary --data my.txt --size 1000 --out v"},
        {"Train a GPT on these tokens", "train_gpt --data my.txt --vocab v/vocab.json"}});
-  return run_program(app, [&] {
-    app.parse(argc, argv);
+  return run_program(flags, [&] {
+    flags.parse(argc, argv);
     check_parent(out);
     if (!overwrite) usage([&] { plangrad::nn::check_no_tokenizer(out); });
     train_vocabulary(data, size, out, overwrite);

@@ -1,9 +1,8 @@
 // The flags of train_gpt, an estimate of the memory that a run needs, and sequences of text, copied
 // to a rank's device. Chapters 02 and 05.
 #include "examples/programs/gpt_run.h"
-#include "examples/programs/exports.h"
 
-#include "examples/programs/program.h"
+#include "examples/programs/exports.h"
 #include "examples/programs/run_folder.h"
 #include "nn/checkpoint/checkpoint.h"
 #include "nn/checkpoint/gpt_files.h"
@@ -16,8 +15,7 @@ GptRun::GptRun() {
   kind_of_data = "text";
 }
 
-void GptRun::add_flags(CLI::App& app) {
-  Flags flags(app);
+void GptRun::add_flags(Flags& flags) {
   flags.group("Model");
   flags.whole("--layers", model.layers, 1, "transformer blocks");
   flags.whole("--heads", model.heads, 1, "attention heads");
@@ -44,8 +42,8 @@ void GptRun::add_flags(CLI::App& app) {
   add_run_flags(flags);
 }
 
-void GptRun::parse(CLI::App& app, int argc, char** argv) {
-  RunFlags::parse(app, argc, argv,
+void GptRun::parse(Flags& flags, const Words& words) {
+  RunFlags::parse(flags, words,
                   {"--layers", "--heads", "--width", "--context", "--dropout", "--untied",
                    "--batch", "--seed", "--dtype"});
   PG_CHECK(!data.empty(), "--data FILE is needed: a text; examples/data/download.sh fetches one, ",
@@ -53,7 +51,7 @@ void GptRun::parse(CLI::App& app, int argc, char** argv) {
   PG_CHECK(from.empty() || resume.empty(), "--from ", from.string(), " and --resume ",
            resume.string(), ": a resumed run has its own weights; leave out one of the two");
   model.tied = !untied;
-  if (!from.empty()) take_model(app);
+  if (!from.empty()) take_model();
   check();
   check_model(1);  // the vocabulary is not known before the data
   // Save absolute paths, so that a run can be resumed from another folder.
@@ -65,7 +63,7 @@ void GptRun::parse(CLI::App& app, int argc, char** argv) {
 
 /// Takes the model of --from, and its tokenizer for text. A resumed run gets both as flags of their
 /// own, and does not need the folder's weights.
-void GptRun::take_model(const CLI::App& app) {
+void GptRun::take_model() {
   const std::filesystem::path exported = from / "huggingface";
   PG_CHECK(std::filesystem::exists(from / "config.json") ||
                !std::filesystem::exists(exported / "config.json"),
@@ -76,7 +74,7 @@ void GptRun::take_model(const CLI::App& app) {
     tell("note: --from " + from.string() + " holds a run and a config.json: its model is taken; " +
          "for the run's weights, name the folder of \"checkpoint export RUN FOLDER\"");
   auto take = [&](const char* flag, auto& value, auto wanted) {
-    PG_CHECK(app.count(flag) == 0 || value == wanted, flag, ' ', value, ": the model in ",
+    PG_CHECK(!typed.contains(flag) || value == wanted, flag, ' ', value, ": the model in ",
              from.string(), " has ", wanted, "; leave this flag out, or leave out --from");
     saved[flag] = value = wanted;
   };

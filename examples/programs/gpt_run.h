@@ -20,11 +20,11 @@ struct GptRun : RunFlags {
   double weight_decay = 0.1, beta2 = 0.99;
   bool untied = false;
 
-  /// Describes every flag to `app`.
-  void add_flags(CLI::App& app);
+  /// Adds every flag.
+  void add_flags(Flags& flags);
   /// Parses a command line, or a saved run's flags and what the command line adds.
   /// throws: Error if a flag contradicts the saved run, or asks for something this build lacks
-  void parse(CLI::App& app, int argc, char** argv);
+  void parse(Flags& flags, const Words& words);
 
   /// throws: Error if no such model exists, or needs more memory than there is
   void check_model(int tokens) const;
@@ -35,7 +35,7 @@ struct GptRun : RunFlags {
   std::function<void(const ParameterList&, const Tensor&)> first_weights() const;
 
  private:
-  void take_model(const CLI::App& app);
+  void take_model();
 };
 
 /// Windows of `context` tokens: at places drawn from `seed` in training, consecutive in validation.

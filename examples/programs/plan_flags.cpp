@@ -40,11 +40,11 @@ void add_field(Flags& flags, const parallel::Field<Object>& field, Object& objec
   flags
       .taken(field.flag_name(), field.sign, what,
              [&field, take, meant](const std::string& word) { take(field, meant(word)); })
-      ->check(checked_by([&field, meant](const std::string& word) {
+      .check([&field, meant](const std::string& word) {
         Object scratch;
         field.take(scratch, meant(word));
-      }))
-      ->default_str(default_of(field));
+      })
+      .show_default(default_of(field));
 }
 
 }  // namespace
@@ -175,15 +175,13 @@ parallel::Plan read_plan(const std::string& file) {
   }
 }
 
-void CostFlags::add_flags(CLI::App& app) {
-  Flags flags(app);
+void CostFlags::add_flags(Flags& flags) {
   flags.group("Costs (a list has one value, or one per stage; --slowness has one per rank)");
   for (const parallel::Field<parallel::Costs>* field : parallel::cost_fields())
     add_field(flags, *field, costs, "",
               [this](const auto& each, const std::string& word) { each.take(costs, word); });
-  for (const char* instead : {"--bandwidth", "--latency"})
-    app.get_option("--machine")->excludes(app.get_option(instead));
-  app.get_option("--devices")->needs(app.get_option("--machine"));
+  for (const char* instead : {"--bandwidth", "--latency"}) flags.excludes("--machine", instead);
+  flags.needs("--devices", "--machine");
 }
 
 parallel::Costs CostFlags::of(const parallel::Plan& plan) const {

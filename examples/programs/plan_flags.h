@@ -11,10 +11,6 @@
 #include "parallel/schedules/schedule.h"
 #include "parallel/simulation/costs.h"
 
-namespace CLI {
-class App;
-}
-
 namespace plangrad::examples {
 
 class Flags;
@@ -61,7 +57,7 @@ parallel::Plan read_plan(const std::string& file);
 struct CostFlags {
   parallel::Costs costs = asked_costs();
 
-  void add_flags(CLI::App& app);
+  void add_flags(Flags& flags);
   /// Returns the costs of `plan`; its codecs shorten messages as they shorten f32 values.
   /// throws: Error if that length depends on shapes, as with lowrank and pca
   parallel::Costs of(const parallel::Plan& plan) const;

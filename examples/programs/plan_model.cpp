@@ -30,8 +30,7 @@ std::string model_words() {
       fmt::join(planned_models(), ", "), gpt);
 }
 
-void ModelFlags::add_flags(CLI::App& app) {
-  Flags flags(app);
+void ModelFlags::add_flags(Flags& flags) {
   flags.group("Model (its bytes, and the memory that ranks need)");
   flags.words("--model", model, "NAME", model_words());
   flags.whole("--sequences", sequences, 1, "sequences, or images, of a microbatch");
@@ -46,7 +45,7 @@ void ModelFlags::add_flags(CLI::App& app) {
                "devices of --machine have no cores, else cpu)");
   flags.whole("--threads", threads, 1, "compute threads of a rank on the CPU");
   for (const char* name : {"--sequences", "--dtype", "--prune", "--device", "--threads"})
-    app.get_option(name)->needs(app.get_option("--model"));
+    flags.needs(name, "--model");
 }
 
 std::shared_ptr<Backend> kernels_of(const std::string& device, int threads) {

@@ -11,11 +11,9 @@
 #include "parallel/planner/stage_seconds.h"
 #include "parallel/schedules/layout.h"
 
-namespace CLI {
-class App;
-}
-
 namespace plangrad::examples {
+
+class Flags;
 
 /// Names the models that --model takes, and says which files it takes.
 std::string model_words();
@@ -27,7 +25,7 @@ struct ModelFlags {
   int threads = 1;
   double prune = 0;
 
-  void add_flags(CLI::App& app);
+  void add_flags(Flags& flags);
   /// Whether the model, cut into so many stages, has a tensor that two of them share.
   bool is_tied(int stages) const;
   /// The costs of the model's stages in this plan.

@@ -29,7 +29,7 @@ struct OrderFlags {
   int beam = 1000;
 
   /// Adds the flags of `plan order`, or else those of `plan rows`: also cuts, model and costs.
-  void add_flags(CLI::App& app, PlanRequest& request, bool searches);
+  void add_flags(Flags& flags, PlanRequest& request, bool searches);
   /// The rows of the list scheduler, as text.
   std::string listed(const PlanRequest& request) const;
   /// Searches an order, and tells how far it is in a line on stderr if that is a terminal.
@@ -45,8 +45,8 @@ void add_list(Flags& flags, const char* name, std::vector<T>& list, double lowes
   using Text = AsText<std::vector<T>>;
   auto read = [=](const std::string& word) { return Text::read(word, lowest, Text::most); };
   flags.taken(name, Text::sign, what, [=, &list](const std::string& word) { list = read(word); })
-      ->check(checked_by(read))
-      ->default_str(what.find("(default: ") == what.npos ? Text::show(list) : "");
+      .check(read)
+      .show_default(what.find("(default: ") == what.npos ? Text::show(list) : "");
 }
 
 /// The letters of priorities, without commas.
@@ -60,8 +60,7 @@ std::string letters_of(const std::string& priorities) {
   return letters;
 }
 
-void OrderFlags::add_flags(CLI::App& app, PlanRequest& request, bool searches) {
-  Flags flags(app);
+void OrderFlags::add_flags(Flags& flags, PlanRequest& request, bool searches) {
   flags.group(searches ? "Order" : "Rows");
   flags.whole("--stages", stages, 1, "parts of the model (default: as many as --place has values)");
   flags.whole("--microbatches", microbatches, 1, "microbatches of the update");
@@ -80,17 +79,17 @@ void OrderFlags::add_flags(CLI::App& app, PlanRequest& request, bool searches) {
     flags
         .words("--priorities", priorities, "X,X,...",
                "of the cells that are ready, which runs: F and B, or F, I and W")
-        ->capture_default_str();
+        .show_default();
     add_list(flags, "--ahead", ahead, 1,
              "microbatches between their forward and their backward, or its input part, on a "
              "stage: one value, or one per rank (default: any number)");
   }
-  request.model.add_flags(app);
-  app.get_option("--cuts")->needs(app.get_option("--model"));
-  request.costs.add_flags(app);
+  request.model.add_flags(flags);
+  flags.needs("--cuts", "--model");
+  request.costs.add_flags(flags);
   if (searches) return;
   for (const char* of_updates : {"--step", "--weight-bytes", "--reduction", "--hosts"})
-    app.remove_option(app.get_option(of_updates));
+    flags.remove(of_updates);
 }
 
 OrderTask OrderFlags::task(const PlanRequest& request, bool split) const {
@@ -208,8 +207,8 @@ Command rows_command() {
         "plan rows --stages 4 --microbatches 8 --priorities B,F --ahead 4,3,2,1 | plan lower -"},
        {"Put two stages on each rank, and keep half of what 1F1B keeps",
         "plan rows --place 0,1,2,3,3,2,1,0 --microbatches 8 --priorities I,F,W --most 4"}},
-      [=](CLI::App& command, PlanRequest& request) { order->add_flags(command, request, false); },
-      [=](const PlanRequest& request, const CLI::App&) { std::cout << order->listed(request); }};
+      [=](Flags flags, PlanRequest& request) { order->add_flags(flags, request, false); },
+      [=](const PlanRequest& request, const Flags&) { std::cout << order->listed(request); }};
 }
 
 Command order_command() {
@@ -220,13 +219,12 @@ Command order_command() {
             "plan order --stages 4 --microbatches 4 --split --most 4,3,2,1 --forward 3,1,1,3 "
             "--backward 6,2,2,6 > my.rows"},
            {"Complete and check it", "plan lower my.rows | plan verify -"}},
-          [=](CLI::App& command, PlanRequest& request) {
-            order->add_flags(command, request, true);
-            Flags flags(command);
+          [=](Flags flags, PlanRequest& request) {
+            order->add_flags(flags, request, true);
             flags.group("Output");
             flags.yes("--json", request.json, "print the rows and the numbers as JSON");
           },
-          [=](const PlanRequest& request, const CLI::App&) {
+          [=](const PlanRequest& request, const Flags&) {
             const Json found = order->found(request);
             request.json ? print_json(found) : print_text(order_words(found, !order->most.empty()));
           }};

@@ -22,18 +22,17 @@ struct PlaceFlags {
   int devices = 1;
   double bandwidth = 1e30;  ///< bytes per second; the default: unlimited
 
-  void add_flags(CLI::App& app);
+  void add_flags(Flags& flags);
   /// returns: most, sets, and devices with their load and operators
   Json run() const;
 };
 
-void PlaceFlags::add_flags(CLI::App& app) {
-  Flags flags(app);
+void PlaceFlags::add_flags(Flags& flags) {
   flags
       .words("FILE", file, "",
              "file with a line for each operator: its name, its seconds, the bytes of its output, "
              "and the names of its inputs, which stand above; what follows a # is skipped")
-      ->required();
+      .required();
   flags.whole("--devices", devices, 1, "devices; some may stay without an operator");
   flags.number("--bandwidth", bandwidth, 1e-30, 1e30,
                "bytes per second into a device, and out of it (default: unlimited)");
@@ -107,11 +106,11 @@ Command place_command() {
           "Places the operators of a graph on devices.",
           {{"Place a block of a transformer on two",
             "plan place examples/graphs/gpt-block.txt --devices 2 --bandwidth 25e9"}},
-          [=](CLI::App& command, PlanRequest& request) {
-            place->add_flags(command);
-            Flags(command).yes("--json", request.json, "print the devices as JSON");
+          [=](Flags flags, PlanRequest& request) {
+            place->add_flags(flags);
+            flags.yes("--json", request.json, "print the devices as JSON");
           },
-          [=](const PlanRequest& request, const CLI::App&) {
+          [=](const PlanRequest& request, const Flags&) {
             const Json placed = place->run();
             request.json ? print_json(placed) : print_text(place_words(placed));
           }};

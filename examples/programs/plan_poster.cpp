@@ -258,19 +258,17 @@ std::string draw_poster(const Poster& poster) { return PosterFigure(poster).svg(
 
 Command poster_command() {
   const auto all = std::make_shared<bool>(false);
-  return {"poster",
-          "Draws schedules side by side, on one scale, as a figure (.svg).",
-          {{"Draw all schedules", "plan poster --all --out poster.svg"}},
-          [=](CLI::App& command, PlanRequest& request) {
-            Flags flags(command);
-            flags.yes("--all", *all, "draw all schedules instead of six");
-            flags.words("--out", request.out, "FILE", "the figure's file")
-                ->required()
-                ->check(ends_in({".svg"}));
-          },
-          [=](const PlanRequest& request, const CLI::App&) {
-            write_result(request.out, schedule_poster(*all), "wrote " + request.out);
-          }};
+  return {
+      "poster",
+      "Draws schedules side by side, on one scale, as a figure (.svg).",
+      {{"Draw all schedules", "plan poster --all --out poster.svg"}},
+      [=](Flags flags, PlanRequest& request) {
+        flags.yes("--all", *all, "draw all schedules instead of six");
+        flags.words("--out", request.out, "FILE", "the figure's file").required().ends_in({".svg"});
+      },
+      [=](const PlanRequest& request, const Flags&) {
+        write_result(request.out, schedule_poster(*all), "wrote " + request.out);
+      }};
 }
 
 }  // namespace plangrad::examples

@@ -1,6 +1,7 @@
 // A plan comes from a file or from a schedule; a request has what is not usual. Chapter 06.
 #include "examples/programs/plan_request.h"
 
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 #include <ranges>
 

@@ -41,8 +41,8 @@ struct PlanRequest {
 struct Command {
   const char *name, *what;
   std::vector<Example> examples;
-  std::function<void(CLI::App& command, PlanRequest& request)> add_flags;
-  std::function<void(const PlanRequest& request, const CLI::App& command)> run;
+  std::function<void(Flags flags, PlanRequest& request)> add_flags;
+  std::function<void(const PlanRequest& request, const Flags& flags)> run;
 };
 
 /// Prints text in which others' files may be quoted.

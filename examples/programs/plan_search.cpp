@@ -4,6 +4,7 @@
 
 #include <fmt/ranges.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -34,7 +35,7 @@ static void add_list(Flags& flags, const char* name, std::vector<T>& all, const 
       if (T each = read(word); std::ranges::find(all, each) == all.end()) all.push_back(each);
     }
   };
-  flags.taken(name, kind, what, take)->check(checked_by(take));
+  flags.taken(name, kind, what, take).check(take);
 }
 
 namespace {
@@ -51,15 +52,14 @@ struct SearchFlags {
   std::vector<double> prune = {0};
   std::vector<CodecSpec> codecs = {{}}, channels = {{}};
 
-  void add_flags(CLI::App& app);
+  void add_flags(Flags& flags);
   /// Searches, and tells how far it is in a line on stderr if that is a terminal.
   /// returns: what was asked, the numbers of plans, and the best ones: best, nearest, command
   /// throws: Error, also if no plan fits: it says how much the nearest one lacks
   Json run() const;
 };
 
-void SearchFlags::add_flags(CLI::App& app) {
-  Flags flags(app);
+void SearchFlags::add_flags(Flags& flags) {
   flags.group("Search");
   flags.words("--model", model, "NAME", "what is trained: " + model_words());
   flags.words(
@@ -67,7 +67,7 @@ void SearchFlags::add_flags(CLI::App& app) {
       "the folder of a finished run of the model: the seconds that its computations took, "
       "divided among layers by their arithmetic, count instead of the machine's, whose rates "
       "say what microbatches of other sizes take");
-  flags.words("--machine", machine, "NAME|FILE", "where: " + machine_words())->required();
+  flags.words("--machine", machine, "NAME|FILE", "where: " + machine_words()).required();
   flags.whole("--devices", devices, 1,
               "devices; plans may leave some idle (default: 1, or as many ranks as RUN has)");
   flags.whole("--batch", batch, 1, "sequences, or images, of an update (default: 1, or RUN's)");
@@ -91,7 +91,7 @@ void SearchFlags::add_flags(CLI::App& app) {
              text(what, "; encoding takes no time (default: none): ", codec_usages(which)),
              parse_codec);
   };
-  app.add_flag_callback(
+  static_cast<CLI::App&>(flags).add_flag_callback(
       "--order",
       [] { throw UsageError("--order: the order of a layout's cells is searched by plan order"); },
       "not here: plan order searches the order of a layout's cells");
@@ -416,24 +416,21 @@ Command search_command() {
        {"Search with the times that a run has measured, and train the second plan",
         "plan search --machine laptop --costs runs/latest --json > search.json\n"
         "  train_gpt --plan-from search.json --row 2 --data my.txt"}},
-      [=](CLI::App& command, PlanRequest& request) {
-        search->add_flags(command);
-        Flags flags(command);
+      [=](Flags flags, PlanRequest& request) {
+        search->add_flags(flags);
+        CLI::App& command = flags;
         flags.group("Output");
         flags.yes("--json", request.json,
                   "print the plans as JSON; plan simulate takes its devices");
         command.footer(
             "Columns: sequences, or images, per second; seconds of an update; bytes of the fullest "
-            "rank;\n"
-            "depth x width: stages x replicas of a pipeline; micro: sequences of a microbatch; on "
-            "a "
-            "host:\n"
-            "whose ranks are neighbours, replicas of a stage or stages of a replica; shares of the "
-            "time.\n"
-            "\"cut by seconds\": stages take equal times, and not equal arithmetic.\n\n" +
+            "rank;\ndepth x width: stages x replicas of a pipeline; micro: sequences of a "
+            "microbatch; on a host:\nwhose ranks are neighbours, replicas of a stage or stages of "
+            "a replica; shares of the time.\n\"cut by seconds\": stages take equal times, and not "
+            "equal arithmetic.\n\n" +
             command.get_footer());
       },
-      [=](const PlanRequest& request, const CLI::App&) {
+      [=](const PlanRequest& request, const Flags&) {
         const Json found = search->run();
         request.json ? print_json(found) : print_text(search_words(found));
       }};

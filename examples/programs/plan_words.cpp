@@ -3,7 +3,7 @@
 // Chapters 06 and 16.
 #include "examples/programs/plan_words.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "examples/pages/plan_facts.h"
 #include "examples/pages/player/ideas.h"
@@ -71,7 +71,7 @@ std::string schedule_words() {
     const std::string what = idea ? text(idea->sentence, " (", idea->paper, ')') : "";
     words += fmt::format(
         "{:<16}{}\n", name,
-        CLI::detail::find_and_replace(in_lines(what, 16), "\n", "\n" + std::string(16, ' ')));
+        fmt::join(parallel::split(in_lines(what, 16), '\n'), "\n" + std::string(16, ' ')));
   }
   return words;
 }

@@ -3,6 +3,7 @@
 
 #include "examples/programs/plan_machine.h"
 #include "examples/programs/program.h"
+#include "parallel/plan/fields.h"
 
 namespace plangrad::examples {
 namespace {

@@ -1,11 +1,12 @@
-// Checks the values of flags, and turns exceptions into one line and an exit status.
-// Not here: the meaning of flags. Chapter 02.
+// Turns exceptions into one line and an exit status.
+// Not here: flags (program_flags.cpp). Chapter 02.
 #include "examples/programs/program.h"
 
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <CLI/CLI.hpp>
 
 #include "autograd/version.h"
 #include "examples/pages/machine_texts.h"
@@ -16,24 +17,6 @@
 
 namespace plangrad::examples {
 
-Flags::Flags(CLI::App& app) : app_(app) {
-  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-}
-
-void Flags::choice(const char* name, std::string& value, const std::vector<std::string>& names,
-                   const char* what) {
-  words(name, value, "NAME", fmt::format("{}; one of {}", what, fmt::join(names, ", ")))
-      ->check(checked_by([names](const auto& got) { parallel::check_choice(got, names); }))
-      ->capture_default_str();
-}
-
-void Flags::yes(const char* name, bool& value, const std::string& what) {
-  app_.add_flag(name, value, what)->check(checked_by([](const std::string& got) {
-    bool read = false;
-    PG_CHECK(CLI::detail::lexical_cast(got, read), "expected no value, true or false; got ", got);
-  }));
-}
-
 int rank_here() try {
   const auto started = parallel::rank_environment();
   return started ? started->rank : 0;
@@ -42,12 +25,6 @@ int rank_here() try {
 }
 
 namespace {
-
-/// The command that was typed, or the program itself if it has none.
-const CLI::App& command_of(const CLI::App& app) {
-  const std::vector<CLI::App*> typed = app.get_subcommands();
-  return typed.empty() ? app : *typed.front();
-}
 
 /// Names of flags, as users type them, and of commands.
 std::vector<std::string> known_words(const CLI::App& app) {
@@ -68,10 +45,10 @@ const std::map<std::string, std::string> synonyms{
 
 /// Describes a word that the program does not know: the command, else the first flag, as later
 /// words may be values.
-std::string unknown_word(const CLI::App& app) {
+std::string unknown_word(CLI::App& app) {
   const std::vector<std::string> words = app.remaining(true);
-  const std::vector<std::string> known = known_words(command_of(app));
-  const bool commands = &command_of(app) == &app && !known.back().starts_with('-');
+  const std::vector<std::string> known = known_words(Flags(app).typed());
+  const bool commands = app.get_subcommands().empty() && !known.back().starts_with('-');
   auto found = std::ranges::find_if(words, [](const auto& word) { return word.starts_with('-'); });
   if (commands || found == words.end()) found = words.begin();
   const bool is_flag = found->starts_with('-');
@@ -186,9 +163,8 @@ int run_or_help(CLI::App& app, const std::function<int()>& body) {
   } catch (const CLI::CallForAllHelp&) {
     std::cout << app.help();
   } catch (const CLI::CallForHelp&) {
-    const std::vector<CLI::App*> typed = app.get_subcommands();
-    keep_first_flags(typed.empty() ? app : *typed.front());
-    const bool chooses = typed.empty() && !app.get_subcommands({}).empty();
+    keep_first_flags(Flags(app).typed());
+    const bool chooses = app.get_subcommands().empty() && !app.get_subcommands({}).empty();
     std::cout << (chooses ? list_of_commands(app) : app.help());
   } catch (const CLI::CallForVersion&) {
     std::cout << app.get_name() << " of plangrad " << autograd::version() << '\n';
@@ -199,19 +175,6 @@ int run_or_help(CLI::App& app, const std::function<int()>& body) {
 }
 
 }  // namespace
-
-std::string in_lines(const std::string& text, std::size_t indent) {
-  std::string all;
-  std::size_t length = 0;
-  std::istringstream in(text);
-  for (std::string word; in >> word; length += 1 + word.size()) {
-    const bool fits = indent + length + word.size() <= 100;
-    if (length > 0) all += fits ? ' ' : '\n';
-    if (!fits) length = 0;
-    all += word;
-  }
-  return all;
-}
 
 void ProgressLine::show(const std::string& line) {
   static const bool is_terminal = ::isatty(STDERR_FILENO) == 1;
@@ -257,13 +220,6 @@ int run_program(CLI::App& app, const std::function<int()>& body, bool has_ranks)
     return status_of(error);
   }
   return failed;
-}
-
-void add_examples(CLI::App& app, const std::vector<Example>& examples) {
-  std::string all = examples.size() == 1 ? "Example:" : "Examples:";
-  for (const Example& example : examples)
-    all += autograd::text("\n", example.what, ":\n  ", example.command);
-  app.footer(all);
 }
 
 namespace {

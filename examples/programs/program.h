@@ -3,16 +3,20 @@
 // themselves. Each program describes its own. Chapter 02.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <functional>
 #include <iostream>
+#include <limits>
 #include <string_view>
 #include <utility>
 
 #include "autograd/error.h"
-#include "parallel/plan/fields.h"
 #include "parallel/transports/launch.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
 
 namespace plangrad::examples {
 
@@ -61,81 +65,71 @@ auto usage(F&& f) {
   }
 }
 
-/// Checks a value by a function that throws an Error if the value is none.
-template <class F>
-CLI::Validator checked_by(F read) {
-  return {[read](std::string& value) -> std::string {
-            try {
-              read(value);
-              return "";
-            } catch (const autograd::Error& error) {
-              return error.what();
-            }
-          },
-          ""};
-}
+/// A flag that was added, to say more of it.
+struct Flag {
+  CLI::Option* option;
+  Flag required() const;
+  /// Checks values by a function that throws an Error if one is none.
+  Flag check(const std::function<void(const std::string&)>& read) const;
+  /// Checks that the name of a file has one of these endings, which says what is written.
+  Flag ends_in(const std::vector<std::string>& endings) const;
+  Flag show_default() const;                         ///< in --help: the value that it has now
+  Flag show_default(const std::string& text) const;  ///< in --help; empty: none
+};
 
-/// Checks that the whole value is a number of type T in [lowest, highest]. Writes a whole number
-/// anew, without zeros in front, which CLI11, which reads it again, would take for octal.
-template <class T>
-CLI::Validator number_between(T lowest, T highest) {
-  return checked_by([=](std::string& value) {
-    const T number = parallel::read_number<T>(value, lowest, highest);
-    if constexpr (std::is_integral_v<T>) value = std::to_string(number);
-  });
-}
+/// A command line, and what it shows.
+struct Example {
+  const char* what;
+  const char* command;
+};
 
-/// Checks that the name of a file has one of these endings, which says what is written.
-inline CLI::Validator ends_in(const std::vector<std::string>& endings) {
-  return checked_by([=](const std::string& file) {
-    const std::string ending = std::filesystem::path(file).extension();
-    PG_CHECK(std::ranges::count(endings, ending) > 0, "expected a file that ends in ",
-             CLI::detail::join(endings, " or "), ", got ", file);
-  });
-}
-
-/// Describes flags with their defaults to a program. If a flag is given twice, the last one counts.
+/// The flags of a program, or of one of its commands. If a flag is given twice, the last one counts.
 /// A `what` with "(default: ...)" marks a value that follows from others: no default is printed.
 class Flags {
  public:
-  explicit Flags(CLI::App& app);
-
+  Flags(const std::string& what, const std::string& program);
+  explicit Flags(CLI::App& app) : Flags({std::shared_ptr<void>(), &app}) {}
+  operator CLI::App&() const { return *app_; }  // of CLI11, which takes seconds to include
+  /// Adds a command, of which a command line has at most one.
+  Flags command(const char* name, const char* what, const std::vector<Example>& examples);
   /// Sets the heading in --help for the flags that follow.
-  void group(const std::string& name) { app_.option_defaults()->group(name); }
+  void group(const std::string& name);
 
   /// Adds a flag for a whole number in [lowest, highest].
   template <class T>
-  CLI::Option* whole(const char* name, T& value, std::type_identity_t<T> lowest, const char* what,
-                     std::type_identity_t<T> highest = std::numeric_limits<T>::max()) {
-    return number<T>(name, value, lowest, highest, what)->type_name("N");
+  Flag whole(const char* name, T& value, std::type_identity_t<T> lowest, const char* what,
+             std::type_identity_t<T> highest = std::numeric_limits<T>::max()) {
+    return number(name, value, lowest, highest, what, "N");
   }
   /// Adds a flag for a finite number in [lowest, highest].
-  template <class T = double>
-  CLI::Option* number(const char* name, T& value, std::type_identity_t<T> lowest,
-                      std::type_identity_t<T> highest, const char* what) {
-    CLI::Option* option = app_.add_option(name, value, what)->type_name("X");
-    option->transform(number_between(lowest, highest));
-    if (std::string(what).find("(default: ") == std::string::npos) option->capture_default_str();
-    return option;
-  }
+  template <class T>
+  Flag number(const char* name, T& value, std::type_identity_t<T> lowest,
+              std::type_identity_t<T> highest, const char* what, const char* kind = "X");
   /// Adds a flag for a file, a folder or other text; `kind` is its name in --help.
   template <class T>
-  CLI::Option* words(const char* name, T& value, const char* kind, const std::string& what) {
-    return app_.add_option(name, value, what)->type_name(kind);
-  }
+  Flag words(const char* name, T& value, const char* kind, const std::string& what);
   /// Adds a flag whose value is one of `names`.
   void choice(const char* name, std::string& value, const std::vector<std::string>& names,
               const char* what);
   /// Adds a flag without a value.
   void yes(const char* name, bool& value, const std::string& what);
   /// Adds a flag that gives its value to a function.
-  CLI::Option* taken(const std::string& name, const char* kind, const std::string& what,
-                     const std::function<void(const std::string&)>& take) {
-    return app_.add_option_function(name, take, what)->type_name(kind);
-  }
+  Flag taken(const std::string& name, const char* kind, const std::string& what,
+             const std::function<void(const std::string&)>& take);
+
+  void needs(const char* a, const char* b);     ///< rejects a without b
+  void excludes(const char* a, const char* b);  ///< rejects a beside b
+  void remove(const char* name);
+
+  /// Returns the words from the first that is no flag on. Without `front` there may be none.
+  std::vector<std::string> parse(int argc, char** argv, bool front = false) const;
+  bool given(const char* name) const;
+  Flags typed() const;  ///< those of the command that was typed, or of the program if it has none
+  std::string name() const;  ///< of the program or command
 
  private:
-  CLI::App& app_;
+  explicit Flags(std::shared_ptr<CLI::App> app);
+  std::shared_ptr<CLI::App> app_;
 };
 
 /// Exit statuses. `misused`: before its work began, the program has found that the command can't be
@@ -161,12 +155,6 @@ class ProgressLine {
 
  private:
   int shown_ = 0;  // times
-};
-
-/// A command line, and what it shows.
-struct Example {
-  const char* what;
-  const char* command;
 };
 
 /// Adds examples to the end of a program's --help.

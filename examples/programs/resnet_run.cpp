@@ -2,7 +2,6 @@
 // rank's device. Chapters 02 and 05.
 #include "examples/programs/resnet_run.h"
 
-#include "examples/programs/program.h"
 #include "nn/models/resnet.h"
 
 namespace plangrad::examples {
@@ -18,8 +17,7 @@ ResnetRun::ResnetRun() {
   clip = 0;
 }
 
-void ResnetRun::add_flags(CLI::App& app) {
-  Flags flags(app);
+void ResnetRun::add_flags(Flags& flags) {
   flags.group("Model");
   flags.whole("--width", width, 1,
               "channels in the first of four groups of blocks; 64 is ResNet-18");
@@ -28,7 +26,7 @@ void ResnetRun::add_flags(CLI::App& app) {
   flags
       .words("--data", data, "NAME",
              "fashion-mnist, or a folder of equally named IDX files; validates on test images")
-      ->capture_default_str();
+      .show_default();
 
   add_length_flags(flags, "highest learning rate (default: 0.05 for sgd, 0.001 for adamw)");
   flags.choice("--optimizer", optimizer, {"sgd", "adamw"}, "what turns gradients into updates");
@@ -39,8 +37,8 @@ void ResnetRun::add_flags(CLI::App& app) {
   add_run_flags(flags);
 }
 
-void ResnetRun::parse(CLI::App& app, int argc, char** argv) {
-  RunFlags::parse(app, argc, argv, {"--width", "--batch", "--seed", "--dtype", "--optimizer"});
+void ResnetRun::parse(Flags& flags, const Words& words) {
+  RunFlags::parse(flags, words, {"--width", "--batch", "--seed", "--dtype", "--optimizer"});
   const bool sgd = optimizer == "sgd";
   if (learning_rate == 0) learning_rate = sgd ? 0.05 : 0.001;
   if (weight_decay < 0) weight_decay = sgd ? 5e-4 : 0.1;

@@ -17,11 +17,11 @@ struct ResnetRun : RunFlags {
   std::string optimizer = "sgd";
   double momentum = 0.9, weight_decay = -1;  // negative: the optimizer's default
 
-  /// Describes every flag to `app`.
-  void add_flags(CLI::App& app);
+  /// Adds every flag.
+  void add_flags(Flags& flags);
   /// Parses a command line, or a saved run's flags and what the command line adds.
   /// throws: Error if a flag contradicts the saved run, or asks for something this build lacks
-  void parse(CLI::App& app, int argc, char** argv);
+  void parse(Flags& flags, const Words& words);
 
   /// Makes a network for the size and the classes of `images`.
   /// throws: Error if training it can't fit into the machine's memory

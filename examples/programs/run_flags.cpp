@@ -4,10 +4,10 @@
 
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <fstream>
 
 #include "examples/programs/plan_words.h"
-#include "examples/programs/program.h"
 #include "examples/programs/rank_device.h"
 #include "nn/checkpoint/checkpoint.h"
 #include "nn/text/vocabulary.h"
@@ -71,7 +71,7 @@ void RunFlags::add_run_flags(Flags& flags) {
       .words("--lose", lose, "LIST",
              "lose ranks on purpose: RANK@UPDATE,..., or RANK@UPDATE-BACK for one that is back "
              "after update BACK")
-      ->check(checked_by(parse_losses));
+      .check(parse_losses);
   flags.words("--note", note, "TEXT",
               "a line for the metrics and the report; the program elastic tells of losses so");
 }
@@ -138,23 +138,21 @@ nlohmann::json flag_values(const CLI::App& app) {
     bool given = option->count() > 0, valued = option->get_expected_max() > 0;
     std::string value = given ? option->results().back() : option->get_default_str();
     if (of_one_session.contains(name) || (valued && value.empty())) continue;
-    if (!valued) {
+    if (!valued)
       flags[name] = given && option->as<bool>();
-    } else if (type == "N") {
+    else if (type == "N")
       flags[name] = option->as<std::int64_t>();
-    } else if (type == "X") {
+    else if (type == "X")
       flags[name] = option->as<double>();
-    } else {
+    else
       flags[name] = value;
-    }
   }
   return flags;
 }
 
 }  // namespace
 
-void RunFlags::parse(CLI::App& app, int argc, char** argv, const std::vector<std::string>& fixed) {
-  std::vector<std::string> own(argv + 1, argv + argc);
+void RunFlags::parse(CLI::App& app, Words own, const std::vector<std::string>& fixed) {
   for (const std::string& word : own)
     if (nn::valid_utf8_prefix(word) < word.size())
       throw UsageError(text("the word ", word, " is not UTF-8, in which checkpoints and reports ",

@@ -5,6 +5,7 @@
 #include "examples/elastic/elastic.h"
 #include "examples/programs/plan_flags.h"
 #include "examples/programs/pretend_flags.h"
+#include "examples/programs/program.h"
 #include "examples/programs/prune_flags.h"
 #include "parallel/session/session.h"
 
@@ -54,7 +55,7 @@ struct RunFlags : parallel::SessionScope {
   /// Parses a command line. With --resume, the flags of the saved run come first; `fixed` names
   /// those that must not change.
   /// throws: Error if a flag contradicts the saved run
-  void parse(CLI::App& app, int argc, char** argv, const std::vector<std::string>& fixed);
+  void parse(CLI::App& app, Words own, const std::vector<std::string>& fixed);
 
   /// Whether this command line itself has one of these flags. What a resumed or elastic run had
   /// before gives way to a layout that has no use for it.

@@ -4,6 +4,7 @@
 
 #include <fmt/chrono.h>
 #include <unistd.h>
+#include <fstream>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/error.h"

@@ -3,6 +3,7 @@
 // products.
 // Not here: a training step (gpu_training.cpp), the ladder's kernels (ladder.cpp). Chapter 12.
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "examples/programs/program.h"
 #include "tests/benchmarks/device_clock.h"

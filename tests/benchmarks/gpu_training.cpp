@@ -3,6 +3,7 @@
 // Not here: the same on the CPU (train_step.cpp), PyTorch (gpu_pytorch.py).
 // Chapter 12; Chowdhery et al. 2022 (PaLM), appendix B.
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "examples/programs/program.h"
 #include "parallel/engine/engine.h"
@@ -93,8 +94,7 @@ int main(int argc, char** argv) try {
   r["cuda_graph"] = graphs;
   fmt::print(
       "{}| GPT | tokens known | sequences | type | tokens/s | ms a step | products of {}, TFLOP/s "
-      "| utilisation "
-      "| peak, GB |\n"
+      "| utilisation | peak, GB |\n"
       "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"
       "| {}{}{} | {} | {} x {} | {} | {:.0f} | {:.2f} | {:.1f} | {:.1f}% | {:.2f} |\n",
       clock.remark(), product, name, ids == "zipf" ? ", ids by Zipf's law" : "",

@@ -3,6 +3,7 @@
 // Not here: what is read (targets/flags.cpp, targets/resume.cpp, targets/checkpoint.cpp).
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <sstream>
 
 #include "examples/programs/gpt_run.h"
@@ -14,9 +15,9 @@
 namespace plangrad::fuzz {
 
 struct Program {
-  CLI::App app{"", "train_gpt"};
+  examples::Flags flags{"", "train_gpt"};
   examples::GptRun run;
-  Program() { run.add_flags(app); }
+  Program() { run.add_flags(flags); }
 };
 
 /// The program with the flags' defaults.
@@ -36,12 +37,10 @@ inline std::vector<std::string> lines_of(const std::string& text) {
 
 /// Reads a command line, without the program's name; null if it has no such flag or value.
 inline const examples::GptRun* parsed(std::vector<std::string> words) {
-  words.insert(words.begin(), "train_gpt");
-  std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
-  auto& [app, run] = program();
+  for (std::string& word : words) word = word.c_str();  // as arguments end
+  auto& [flags, run] = program();
   try {
-    run.parse(app, static_cast<int>(words.size()), pointers.data());
+    run.parse(flags, words);
   } catch (const CLI::Error& error) {
     must(error.what() != std::string(), "a refusal says nothing");
     return nullptr;
