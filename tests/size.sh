@@ -13,7 +13,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 limits='
 library     42634    autograd, nn, parallel, sparse, and cuda without its emulator
 emulator     6750    cuda/emulator
-examples    19640    programs and their pages
+examples    19680    programs and their pages
 tests       58590
 tutorials    4120    code of chapters: kernels, and scripts that draw and measure
 build         700    CMakeLists.txt, .ci/
