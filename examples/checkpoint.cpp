@@ -36,30 +36,42 @@ std::map<std::string, SafetensorsEntry> tensors_of(const Checkpoint& checkpoint)
   return tensors;
 }
 
-/// The folders with a run's checkpoints, and what names of files in them begin with: its
-/// checkpoint/, which may have none, and those of what it saved aside when it diverged.
+/// A run's folders with checkpoints, each with the prefix of names that are printed: its
+/// checkpoint/, without one, and those of states that were saved aside when it diverged.
 /// throws: UsageError if there are none
 std::vector<std::pair<fs::path, std::string>> folders_of(const fs::path& run) {
   const fs::path own = checkpoint_of(run);
-  const bool is_saved = !manifests_of(own).empty();
   std::vector<std::pair<fs::path, std::string>> all{{own, ""}};
   std::error_code none;
   for (const fs::directory_entry& each :
-       fs::directory_iterator(is_saved ? own / ".." : own.parent_path(), none)) {
+       fs::directory_iterator(own == run ? run / ".." : run, none)) {
     const std::string name = each.path().filename().string();
     const fs::path aside = each.path() / "checkpoint";
     if (name.starts_with("diverged") && !each.is_symlink(none) && !manifests_of(aside).empty())
       all.emplace_back(aside, name + '/');
   }
   std::ranges::sort(all, {}, &std::pair<fs::path, std::string>::second);
-  if (!is_saved && all.size() == 1) newest(run);  // throws, and says why
+  if (manifests_of(own).empty() && all.size() == 1) newest(run);  // throws, and says why
   return all;
+}
+
+/// Prints a line if the manifest of a folder's newest checkpoint is lost, and returns whether it is.
+/// A run that diverged before its first save has no tensors here, either.
+bool tell_if_lost(const fs::path& folder, const std::string& prefix) {
+  std::error_code none;
+  bool lost = false;
+  for (const fs::directory_entry& file : fs::directory_iterator(folder, none))
+    lost = lost || file.path().extension() == ".safetensors";
+  lost = lost && !fs::exists(folder / manifest_name, none);
+  if (lost)
+    print_line(text(prefix, manifest_name, ": MISSING: that of the newest checkpoint is lost"));
+  return lost;
 }
 
 /// Reads all bytes of a checkpoint. Returns whether it is intact. A run that saves meanwhile may
 /// replace it, which is then read, or remove it.
-bool verify(const fs::path& folder, const std::string& manifest, const std::string& begin) {
-  const std::string before = bytes_of(folder / manifest), name = begin + manifest;
+bool verify(const fs::path& folder, const std::string& manifest, const std::string& prefix) {
+  const std::string before = bytes_of(folder / manifest), name = prefix + manifest;
   try {
     const Checkpoint checkpoint(folder, manifest);
     checkpoint.verify();
@@ -74,7 +86,7 @@ bool verify(const fs::path& folder, const std::string& manifest, const std::stri
                     " files, ", bytes_text(bytes)));
     return true;
   } catch (const Error& error) {
-    if (bytes_of(folder / manifest) != before) return verify(folder, manifest, begin);
+    if (bytes_of(folder / manifest) != before) return verify(folder, manifest, prefix);
     std::error_code ignored;
     if (before.empty() && !fs::exists(folder / manifest, ignored)) {
       print_line(name + ": removed meanwhile, by a run that saves here");
@@ -120,30 +132,29 @@ bool verify(const fs::path& run) {
   if (manifests_of(folder).empty() && export_damage(run, true))
     return verify_export(run, run.string());
   bool intact = true;
-  for (const auto& [each, begin] : folders_of(run)) {
-    const std::vector<std::string> manifests = manifests_of(each);
-    const bool lost = !manifests.empty() && manifests[0] != manifest_name;
-    if (lost)
-      print_line(text(begin, manifest_name, ": MISSING: that of the newest checkpoint is lost"));
-    intact = intact && !lost;
-    for (const std::string& name : manifests) intact = verify(each, name, begin) && intact;
+  for (const auto& [each, prefix] : folders_of(run)) {
+    intact = !tell_if_lost(each, prefix) && intact;
+    for (const std::string& name : manifests_of(each))
+      intact = verify(each, name, prefix) && intact;
   }
   return verify_export(export_of(folder / ".."), "huggingface", intact ? folder : "") && intact;
 }
 
 /// Prints the checkpoints of a run, the newest first, without reading their tensors.
 void list(const fs::path& run) {
-  for (const auto& [folder, begin] : folders_of(run))
+  for (const auto& [folder, prefix] : folders_of(run)) {
+    tell_if_lost(folder, prefix);
     for (const std::string& name : manifests_of(folder)) try {
         const plangrad::nn::Manifest manifest = plangrad::nn::read_manifest(folder, name);
         double bytes = 0;
         for (const plangrad::nn::CheckpointFile& file : manifest.files)
           bytes += static_cast<double>(file.bytes);
-        print_line(text("update ", manifest.step, ": ", begin, name, ", ", bytes_text(bytes),
+        print_line(text("update ", manifest.step, ": ", prefix, name, ", ", bytes_text(bytes),
                         " in ", counted(std::ssize(manifest.files), "file")));
       } catch (const Error& error) {
-        print_line(text(begin, name, ": NOT READ: ", error.what()));
+        print_line(text(prefix, name, ": NOT READ: ", error.what()));
       }
+  }
 }
 
 /// The value of a flag as users type it.

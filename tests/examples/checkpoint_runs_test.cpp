@@ -296,6 +296,11 @@ TEST_CASE("the program checkpoint names and verifies what is saved aside", "[che
   CHECK_THAT(succeeded(run(list)).output,
              StartsWith("update 2: manifest.json") && Contains(update));
   CHECK_THAT(succeeded(run(verify)).output, Contains("\ndiverged/manifest.json: update 1: intact"));
+  fs::remove(out + "/checkpoint/manifest.json");  // the only one
+  for (const Words& each : {list, verify})
+    CHECK_THAT(run(each).output,
+               StartsWith("manifest.json: MISSING: ") && Contains("diverged/manifest.json"));
+  CHECK(run(verify).status == 1);
   fs::remove_all(out + "/checkpoint");  // as of a run that diverged before its first save
   CHECK_THAT(succeeded(run(list)).output, StartsWith(update));
   fs::resize_file(aside + "/model-1.safetensors", 100);
