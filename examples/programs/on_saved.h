@@ -1,5 +1,6 @@
-// OnSaved: what a program does after each save, such as pointing to the newest run.
-// Not here: saves (parallel/session/saving.cpp). Chapter 05.
+// FolderCheck and OnSaved: what a program does with its folder before a run writes there, and after
+// each save, such as pointing to the newest run. Not here: saves (parallel/session/saving.cpp).
+// Chapter 05.
 #pragma once
 
 #include "examples/programs/run_folder.h"
@@ -9,13 +10,11 @@ namespace plangrad::examples {
 
 using namespace plangrad::parallel;
 
-/// Calls functions of the program after each save. Looks at the folder once more before the run
-/// writes there, as another one may have ended there before this one locked it.
-class OnSaved : public RunObserver {
+/// Checks the run's folder once more before anything is written there, as another run may have
+/// ended there before this one locked it. Copies edited metrics aside.
+class FolderCheck : public RunObserver {
  public:
-  using Calls = std::vector<std::function<void(const SessionScope& scope)>>;
-  explicit OnSaved(Calls calls) : calls_(std::move(calls)) {}
-  const char* name() const override { return "saved"; }
+  const char* name() const override { return "folder"; }
   void ready(Lead& lead) override {
     const SessionScope& scope = lead.settings();
     check_out(scope);
@@ -23,6 +22,15 @@ class OnSaved : public RunObserver {
     const std::string kept = keep_edited_metrics(scope.out, scope.resumed_run());
     if (!kept.empty()) lead.warn(kept);
   }
+};
+
+/// Calls functions of the program after each save. Where one throws, observers behind this one do
+/// not hear of the save.
+class OnSaved : public RunObserver {
+ public:
+  using Calls = std::vector<std::function<void(const SessionScope& scope)>>;
+  explicit OnSaved(Calls calls) : calls_(std::move(calls)) {}
+  const char* name() const override { return "saved"; }
   void saved(Lead& lead, int) override {
     for (const auto& call : calls_) call(lead.settings());
   }

@@ -22,8 +22,9 @@ Observers run_observers(const RunFlags& flags, const ObservedRun& run) {
                   printable_line, run.config.value("flags", nlohmann::json())});
   auto record = std::make_unique<RunPage>(
       *log, RecordSettings{run.config, run.flops_per_unit, 30, run.pretended}, run.title);
-  all.push_back(std::make_unique<OnSaved>(run.saved));  // before the log begins its files
+  all.push_back(std::make_unique<FolderCheck>());  // before the log begins its files
   all.push_back(std::move(log));
+  all.push_back(std::make_unique<OnSaved>(run.saved));  // may throw, so behind the log
   all.push_back(std::make_unique<ElasticNews>(flags.attempt.news, flags.note, flags.elastic));
   all.push_back(std::make_unique<BitChoice>(run.codec));
   if (flags.prune.given())

@@ -29,8 +29,9 @@ struct ObservedRun {
   std::vector<std::function<void(const SessionScope& scope)>> saved = {};
 };
 
-/// A rank's observers, in the order of their calls: the log is the first, as it has the files that
-/// others tell of, and the record the last, as it tells what the others changed.
+/// A rank's observers, in the order of their calls: behind a check of the folder, the log is the
+/// first, as it has the files that others tell of, and the record the last, as it tells what the
+/// others changed.
 Observers run_observers(const RunFlags& flags, const ObservedRun& run);
 
 }  // namespace plangrad::examples

@@ -320,21 +320,24 @@ TEST_CASE("the program checkpoint verifies the folder of a run that saves", "[ch
   CHECK(saves.finish().status == 128 + SIGXCPU);
 }
 
-TEST_CASE("a save counts, whatever the lines of the run can't replace", "[checkpoint]") {
+TEST_CASE("a save counts, whatever can't be replaced after it", "[checkpoint]") {
   const Runs runs;
   const std::string lines = runs.path("run/metrics.jsonl");
-  runs.train("run");
-  Running saves(
-      runs.words("run", {"--overwrite", "--steps", "1000000", "--evaluate-every", "0", "--quiet"}));
-  const fs::path written = lines + plangrad::nn::partial;  // with a line, an update is done
-  while (!fs::exists(written) || fs::is_empty(written))
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  fs::remove(lines);
-  fs::create_directory(lines);
-  saves.signal(SIGXCPU);
-  CHECK_THAT(saves.finish().errors,
-             Contains("is saved, but can't replace ") && !Contains("NOT SAVED"));
-  CHECK(step_of(runs.path("run")) > 0);
+  for (const std::string& file : {runs.path("run/huggingface/plangrad-checksums.txt"), lines}) {
+    runs.train("run");
+    Running saves(runs.words(
+        "run", {"--overwrite", "--steps", "1000000", "--evaluate-every", "0", "--quiet"}));
+    const fs::path written = lines + plangrad::nn::partial;  // with a line, an update is done
+    while (!fs::exists(written) || fs::is_empty(written))
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    fs::remove(file);
+    fs::create_directory(file);
+    saves.signal(SIGXCPU);
+    CHECK_THAT(saves.finish().errors, Contains("is saved, but can't ") && !Contains("NOT SAVED"));
+    CHECK(step_of(runs.path("run")) > 0);
+    if (file != lines) CHECK_FALSE(fs::exists(written));  // the lines are replaced all the same
+    fs::remove_all(runs.path("run"));
+  }
 }
 
 TEST_CASE("a run that diverges leaves its good checkpoints, and goes back to one", "[checkpoint]") {
