@@ -44,8 +44,10 @@ void check_words(const Words& words) {
   refuse("--transport", "the ranks are processes, which send by MPI");
 }
 
-/// throws: Error if --out holds what the run would replace
-void check_folder(const LaunchOptions& options, const Words& words) {
+/// Locks the run's folder. Copies edited metrics aside, which copies from memory replace.
+/// throws: Error if --out holds what the run would replace, or another run writes there
+std::unique_ptr<plangrad::parallel::FolderLock> locked_folder(const LaunchOptions& options,
+                                                              const Words& words) {
   plangrad::parallel::SessionScope scope;
   std::error_code ignored;
   scope.out = options.out;
@@ -53,6 +55,9 @@ void check_folder(const LaunchOptions& options, const Words& words) {
   if (fs::equivalent(options.out, options.resume, ignored)) scope.out = options.resume;
   scope.resume_from(options.resume);
   check_out(scope);
+  auto lock = std::make_unique<plangrad::parallel::FolderLock>(options.out);
+  if (const std::string kept = keep_edited_metrics(scope); !kept.empty()) tell("elastic: " + kept);
+  return lock;
 }
 
 /// throws: Error unless mpirun finds the program: in PATH or, as Open MPI does, in this folder; or
@@ -84,10 +89,7 @@ struct RemoveEmpty {
 /// Starts the run, and holds its folder meanwhile.
 int launch(const LaunchOptions& options, const Words& words) {
   const RemoveEmpty afterwards{options.out};
-  const auto lock = usage([&] {
-    check_folder(options, words);
-    return std::make_unique<plangrad::parallel::FolderLock>(options.out);
-  });
+  const auto lock = usage([&] { return locked_folder(options, words); });
   const auto launcher = usage([&] { return std::make_unique<Launcher>(options, words); });
   usage([&] { check_start(options, words[0]); });
   return launcher->run();

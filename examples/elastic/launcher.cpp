@@ -70,12 +70,6 @@ Launcher::Launcher(LaunchOptions options, Words words)
     : options_(std::move(options)), words_(std::move(words)) {
   for (const char* flag : {"--out", "--transport"}) remove_flag(words_, flag);
   if (!options_.resume.empty()) first_ = options_.at < 0 ? saved_in(options_.resume) : options_.at;
-  std::error_code none;  // copies from memory replace metrics; the program tells of other problems
-  if (fs::equivalent(options_.out, options_.resume, none))
-    if (const std::string kept =
-            keep_edited_metrics(options_.out, {{"metrics", said_in(options_.out, "metrics")}});
-        !kept.empty())
-      tell("elastic: " + kept);
 }
 
 /// The command of mpirun: from the newest state in memory, if there is one.

@@ -16,10 +16,8 @@ class FolderCheck : public RunObserver {
  public:
   const char* name() const override { return "folder"; }
   void ready(Lead& lead) override {
-    const SessionScope& scope = lead.settings();
-    check_out(scope);
-    if (!scope.resumed || scope.resume != scope.out) return;
-    const std::string kept = keep_edited_metrics(scope.out, scope.resumed_run());
+    check_out(lead.settings());
+    const std::string kept = keep_edited_metrics(lead.settings());
     if (!kept.empty()) lead.warn(kept);
   }
 };

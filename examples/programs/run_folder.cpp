@@ -180,7 +180,13 @@ static bool is_as_written(const fs::path& path, const nlohmann::json& written, b
   return file.eof();
 }
 
-std::string keep_edited_metrics(const fs::path& run, const nlohmann::json& saved) {
+std::string keep_edited_metrics(const parallel::SessionScope& scope) {
+  const fs::path& run = scope.out;
+  const bool is_own = run == scope.resume;
+  if (!scope.resumed || (!is_own && (scope.overwrite || manifests_of(run / "checkpoint").empty())))
+    return "";
+  const nlohmann::json saved =
+      is_own ? scope.resumed_run() : *read_manifest(run / "checkpoint", manifest_name).run;
   const nlohmann::json written = saved.value("metrics", nlohmann::json());
   const std::string lines = (run / "metrics.jsonl").string(),
                     table = (run / "metrics.csv").string();

@@ -21,11 +21,11 @@ std::filesystem::path new_run_folder(const std::string& name);
 /// throws: Error that says how to go on
 void check_out(const parallel::SessionScope& scope);
 
-/// Copies metrics.jsonl and metrics.csv to free names beside them if others have edited them since
-/// the run wrote them, as its next save replaces them. Lines of updates after its last save may be
-/// behind them. Returns what to tell; empty: there are no such edits.
-///   saved: what the run's checkpoint says of it
-std::string keep_edited_metrics(const std::filesystem::path& run, const nlohmann::json& saved);
+/// Copies metrics.jsonl and metrics.csv of a run that a session continues, here or from a copy, to
+/// free names beside them if others have edited them, as the session's first save replaces them.
+/// The run may have written lines of updates after its last save; these are no edits. Returns what
+/// to tell; empty: there are no edits, or the user gives them up. Call it after check_out().
+std::string keep_edited_metrics(const parallel::SessionScope& scope);
 
 /// The first of FILE.before-1, FILE.before-2, ... that is free.
 std::filesystem::path name_aside(const std::filesystem::path& file);

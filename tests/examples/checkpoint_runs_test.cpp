@@ -183,8 +183,10 @@ TEST_CASE("metrics that others have edited stay beside those that replace them",
   const Runs runs;
   const std::string out = runs.path("run"), lines = out + "/metrics.jsonl",
                     table = out + "/metrics.csv";
+  std::string from = out;
   const auto told = [&] {
-    return succeeded(run({"train_gpt", "--resume", out, "--stop-after", "1"})).errors;
+    return succeeded(run({"train_gpt", "--resume", from, "--out", out, "--stop-after", "1"}))
+        .errors;
   };
   runs.train("run", {"--stop-after", "1"});
   std::ofstream(lines, std::ios::app) << "a note\n";
@@ -200,6 +202,11 @@ TEST_CASE("metrics that others have edited stay beside those that replace them",
   CHECK_THAT(told(), !Contains("stay in"));
   for (const std::string& file : {lines + ".before-2", table + ".before-2"})
     CHECK_FALSE(fs::exists(file));
+  from = runs.path("copy");  // goes on into the older run that it was copied from
+  fs::copy(out, from, fs::copy_options::recursive);
+  runs.resume("copy", {"--stop-after", "1"});
+  std::ofstream(lines, std::ios::app) << "a note\n";
+  CHECK_THAT(told(), Contains("stay in " + lines + ".before-2, as others have changed them"));
 }
 
 TEST_CASE("an export does not write or delete through a link", "[checkpoint]") {
