@@ -164,8 +164,8 @@ static bool is_run_line(const std::string& line) try {
   return false;
 }
 
-/// Whether a file begins with what a run wrote until a save, and goes on with lines of metrics, or
-/// rows of their table, as the run writes them. The last one may be cut.
+/// Whether a file begins with what a run wrote until a save, and only lines (or rows, if it is the
+/// table) as a run writes them follow. The last line may be cut.
 static bool is_as_written(const fs::path& path, const nlohmann::json& written, bool is_table) {
   if (!parallel::begins_as(path, written)) return false;
   std::vector<char> bytes(4 << 20);
@@ -173,25 +173,35 @@ static bool is_as_written(const fs::path& path, const nlohmann::json& written, b
   file.seekg(written.at("bytes").get<std::int64_t>());
   while (file.getline(bytes.data(), std::ssize(bytes))) {
     const std::string line(bytes.data());
-    const bool is_cut = file.eof() && line.starts_with("{\"");
-    const bool is_row = line.find_first_not_of("0123456789.,+-e") == line.npos;
+    const bool is_cut = file.eof() && line.starts_with('{');
+    const bool is_row = line.find_first_not_of("0123456789.,+-enul") == line.npos;  // null: NaN
     if (is_table ? !is_row : !is_cut && !is_run_line(line)) return false;
   }
   return file.eof();
 }
 
+/// Copies a file to a free name beside it, which it returns.
+static std::string copy_aside(const fs::path& file) {
+  const fs::path copy = name_aside(file);
+  std::error_code problem;
+  fs::copy_file(file, copy, problem);
+  PG_CHECK(!problem, "can't copy ", file.string(), " to ", copy.string(), ": ", problem.message(),
+           "; move it away");
+  return copy.string();
+}
+
 std::string keep_edited_metrics(const parallel::SessionScope& scope) {
   const fs::path& run = scope.out;
-  const bool is_own = run == scope.resume;
-  if (!scope.resumed || (!is_own && (scope.overwrite || manifests_of(run / "checkpoint").empty())))
+  const bool resumes = run == scope.resume;
+  if (!scope.resumed || (!resumes && (scope.overwrite || manifests_of(run / "checkpoint").empty())))
     return "";
   const nlohmann::json saved =
-      is_own ? scope.resumed_run() : *read_manifest(run / "checkpoint", manifest_name).run;
+      resumes ? scope.resumed_run() : *read_manifest(run / "checkpoint", manifest_name).run;
   const nlohmann::json written = saved.value("metrics", nlohmann::json());
   const std::string lines = (run / "metrics.jsonl").string(),
                     table = (run / "metrics.csv").string();
   if (written.empty()) return "";
-  // A session was killed while it replaced the files, in this order:
+  // The session before was killed while it replaced its files: first metrics.jsonl, then the table.
   if (!parallel::begins_as(lines, written) && has_lines_of(run, saved)) return "";
   const nlohmann::json rows = written.is_object() ? written.value("table", nlohmann::json())
                                                   : nlohmann::json();  // null: an earlier version
@@ -203,12 +213,8 @@ std::string keep_edited_metrics(const parallel::SessionScope& scope) {
   std::string kept;
   for (const auto& [file, is_own] : {std::pair(lines, own_lines), {table, own_table}}) {
     if (is_own || !fs::exists(file)) continue;
-    const fs::path copy = name_aside(file);
-    std::error_code problem;
-    fs::copy_file(file, copy, problem);
-    PG_CHECK(!problem, "can't copy ", file, " to ", copy.string(), ": ", problem.message(),
-             "; move it away");
-    kept += (kept.empty() ? "the metrics as they are now stay in " : " and ") + copy.string();
+    kept += kept.empty() ? "the metrics as they are now stay in " : " and ";
+    kept += copy_aside(file);
   }
   return kept.empty() ? "" : kept + ", as others have changed them";
 }
