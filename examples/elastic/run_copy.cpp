@@ -21,6 +21,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
+/// Folders that may not be read are left out, and do not end a search.
+constexpr auto unreadable = fs::directory_options::skip_permission_denied;
+
 /// The newest checkpoint and the bytes of its manifest, whatever the run saves meanwhile.
 /// throws: Error if no checkpoint is intact, or the run commits one at this moment
 std::pair<std::shared_ptr<const nn::Checkpoint>, std::string> open_newest(const fs::path& folder) {
@@ -93,7 +96,7 @@ RunCopy::RunCopy(fs::path from, fs::path to, double minutes, int last)
       next_(Clock::now() + std::chrono::duration_cast<Clock::duration>(every_)) {
   add_checkpoints(files_, to_ / "checkpoint");
   std::error_code gone;
-  fs::recursive_directory_iterator entry(to_, gone), end;
+  fs::recursive_directory_iterator entry(to_, unreadable, gone), end;
   for (; !gone && entry != end; entry.increment(gone)) own_.insert(version_of(entry->path()));
   own_.erase(Version());
 }
@@ -182,7 +185,7 @@ void RunCopy::copy_all() {
 /// Copies what is beside the checkpoint, as far as it is still there. Of lines, whole ones.
 void RunCopy::copy_rest() {
   std::error_code gone;
-  fs::recursive_directory_iterator entry(from_, gone), end;
+  fs::recursive_directory_iterator entry(from_, unreadable, gone), end;
   for (; !gone && entry != end; entry.increment(gone)) {
     const fs::path name = fs::relative(entry->path(), from_);
     const bool is_apart = name == "checkpoint" || name == "diverged";
