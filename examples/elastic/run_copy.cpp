@@ -97,26 +97,36 @@ RunCopy::RunCopy(fs::path from, fs::path to, double minutes, int last)
   add_checkpoints(files_, to_ / "checkpoint");
   std::error_code gone;
   fs::recursive_directory_iterator entry(to_, unreadable, gone), end;
-  for (; !gone && entry != end; entry.increment(gone)) own_.insert(version_of(entry->path()));
-  own_.erase(Version());
+  for (; !gone && entry != end; entry.increment(gone))
+    own_[entry->path()] = version_of(entry->path());
 }
 
-/// Nothing for what is no file: a folder, or a link.
+/// The version of a file; Version() for a folder, a link, or a path without anything.
 RunCopy::Version RunCopy::version_of(const fs::path& path) {
   std::error_code gone;
   if (!fs::is_regular_file(fs::symlink_status(path, gone))) return {};
   return {fs::last_write_time(path, gone), fs::file_size(path, gone)};
 }
 
-/// Moves what others have put in the place of a file or folder, or have changed there, aside.
-/// Folders stay, and are in the way.
+bool RunCopy::is_own(const fs::path& path) const {
+  const auto own = own_.find(path);
+  return own != own_.end() && own->second == version_of(path) && own->second != Version();
+}
+
+/// Renames what is at this path to a free name beside it, unless the copy wrote it. A folder stays,
+/// and the write that follows fails.
 void RunCopy::make_way(const fs::path& path) const {
   const fs::file_status there = fs::symlink_status(path);
-  if (!fs::exists(there) || fs::is_directory(there) || own_.contains(version_of(path))) return;
+  if (!fs::exists(there) || fs::is_directory(there) || is_own(path)) return;
   const fs::path aside = name_aside(path);
   fs::rename(path, aside);
   tell(text("elastic: ", path.string(), " is not what this run left there: it stays in ",
             aside.string()));
+}
+
+void RunCopy::make_folder(const fs::path& path) const {
+  make_way(path);
+  nn::make_folder(path);
 }
 
 /// Writes a file of the copy, which is complete and on disk before it has its name.
@@ -133,14 +143,15 @@ void RunCopy::write(const fs::path& path, const std::function<void(const fs::pat
     ::unlink(unfinished.c_str());
     throw;
   }
-  own_.insert(version_of(path));
+  own_[path] = version_of(path);
   new_.insert(path);
 }
 
-void RunCopy::remove_own(const std::set<fs::path>& files, const std::set<fs::path>& kept) const {
+/// Removes files that are as the copy left them, except those in `kept`.
+void RunCopy::remove_own(const std::set<fs::path>& files, const std::set<fs::path>& kept) {
   std::error_code ignored;
   for (const fs::path& file : files)
-    if (!kept.contains(file) && own_.contains(version_of(file))) fs::remove(file, ignored);
+    if (!kept.contains(file) && is_own(file) && fs::remove(file, ignored)) own_.erase(file);
 }
 
 void RunCopy::refresh() {
@@ -164,7 +175,7 @@ bool RunCopy::copy() try {
   next_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(every_);
   return true;
 } catch (const std::exception& error) {
-  remove_own(made_, {});
+  remove_own(made_);
   problem_ = error.what();
   next_ = Clock::now() + std::chrono::seconds(1);
   return false;
@@ -173,8 +184,7 @@ bool RunCopy::copy() try {
 void RunCopy::copy_all() {
   const auto [newest, manifest] = open_newest(from_ / "checkpoint");
   const fs::path folder = to_ / "checkpoint";
-  make_way(folder);
-  nn::make_folder(folder);
+  make_folder(folder);
   for (const nn::SafetensorsFile& file : newest->files())
     write(folder / fs::path(file.path()).filename(),
           [&](const fs::path& path) { write_bytes(path, file); });
@@ -191,7 +201,7 @@ void RunCopy::copy_rest() {
     const bool is_apart = name == "checkpoint" || name == "diverged";
     if (is_apart) entry.disable_recursion_pending();
     if (is_apart || name == "plangrad.lock") continue;
-    if (entry->is_directory(gone)) make_way(to_ / name), nn::make_folder(to_ / name);
+    if (entry->is_directory(gone)) make_folder(to_ / name);
     if (!entry->is_regular_file(gone)) continue;
     try {
       write(to_ / name, [&](const fs::path& path) {

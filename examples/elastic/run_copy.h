@@ -7,6 +7,7 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 
@@ -44,8 +45,10 @@ class RunCopy {
   void write(const std::filesystem::path& path,
              const std::function<void(const std::filesystem::path&)>& fill);
   void make_way(const std::filesystem::path& path) const;
+  void make_folder(const std::filesystem::path& path) const;
+  bool is_own(const std::filesystem::path& path) const;
   void remove_own(const std::set<std::filesystem::path>& files,
-                  const std::set<std::filesystem::path>& kept) const;
+                  const std::set<std::filesystem::path>& kept = {});
   void copy_rest();
   void commit(const std::string& manifest);
   void keep_before(std::int64_t step, int count);
@@ -56,12 +59,12 @@ class RunCopy {
   Clock::time_point next_;
   std::string problem_;                         // of the last copy
   int failures_ = 0;                            // of refresh(), in a row
-  std::set<std::filesystem::path> files_;       // of the copy, and of the one that is being made:
-  std::set<std::filesystem::path> new_, made_;  // made_: those that replace none
-  /// When a file was written, and its size: those of files that the copy may replace or remove.
+  std::set<std::filesystem::path> files_;       // of the last copy
+  std::set<std::filesystem::path> new_, made_;  // of the copy under way; made_: with a new name
+  /// When a file was written, and its size.
   using Version = std::pair<std::filesystem::file_time_type, std::uintmax_t>;
   static Version version_of(const std::filesystem::path& path);
-  std::set<Version> own_;
+  std::map<std::filesystem::path, Version> own_;  // by file: as the copy left it
 };
 
 /// A new folder in memory, which is locked as long as the object lives.

@@ -359,7 +359,7 @@ TEST_CASE("a copy replaces and removes only files that are as the run left them"
                       "to/checkpoint/manifest.json"};
   std::filesystem::create_directories(runs.path("to/checkpoint/manifest.json"));
   CHECK_FALSE(copy.copy());  // a folder is in the way, and what was replaced before it stays
-  CHECK(std::filesystem::exists(runs.path("to/metrics.csv")));
+  CHECK(bytes("to/metrics.csv") == bytes("from/metrics.csv"));
   CHECK_FALSE(std::filesystem::exists(runs.path("to/metrics.jsonl")));
   std::filesystem::remove(runs.path("to/checkpoint/manifest.json"));
   for (const char* file : files) runs.folder.write(file, "mine");
@@ -374,6 +374,9 @@ TEST_CASE("a copy replaces and removes only files that are as the run left them"
   CHECK(bytes("to/checkpoint/manifest.json.before-2") == "ours");
   CHECK(bytes("to/checkpoint/model-1.safetensors") == "ours");  // a name that the run gives up
   CHECK(step_of(runs.path("to")) == 2);
+  std::filesystem::rename(runs.path("to/metrics.csv"), runs.path("to/summary.json"));
+  REQUIRE(copy.copy());
+  CHECK(std::filesystem::exists(runs.path("to/summary.json.before-1")));
 }
 
 TEST_CASE("a folder that may not be read hides no other files from the next copy") {
