@@ -305,17 +305,11 @@ std::unique_ptr<MpiWorld> joined(const RunFlags& flags,
 /// Gives all processes the folder that rank 0 has.
 /// throws: SharedError if it can't have one
 void place_alike(Transport& transport, const RunFlags& flags, ReadyRun& run) {
-  const bool leads = transport.rank() == 0;
-  std::string problem;
-  if (leads) try {
-      place(flags, run, "");
-    } catch (const UsageError& error) {
-      problem = error.what();
-    }
-  problem = broadcast_bytes(transport, problem, flags.timeout);
-  if (!problem.empty()) throw SharedError(problem);
-  const std::string folder = broadcast_bytes(transport, run.settings.out.string(), flags.timeout);
-  if (!leads) place(flags, run, folder);
+  const std::string folder = broadcast_result(transport, flags.timeout, [&] {
+    place(flags, run, "");
+    return run.settings.out.string();
+  });
+  if (transport.rank() != 0) place(flags, run, folder);
 }
 
 /// Trains as one of several processes. Returns whether the run is complete.

@@ -25,35 +25,29 @@ void check_agreement(Transport& transport, const json& run, const nn::OpenedChec
   json own = run;
   for (const char* path : {"--data", "--validation", "--vocab"})  // hosts may keep them elsewhere
     if (own.contains("flags")) own["flags"].erase(path);
-  const json checkpoint =
-      resumed ? json{{"step", resumed->manifest().step}, {"manifest", resumed->manifest().checksum}}
-              : json();
-  const json here{{"run", own},
-                  {"build", autograd::build()},
-                  {"host", host_name()},
-                  {"checkpoint", checkpoint}};
+  const nn::Manifest* from = resumed ? &resumed->manifest() : nullptr;
+  const std::string opened =
+      from ? text("that of update ", from->step, " with CRC-32 ", from->checksum) : "none";
+  const json here{
+      {"run", own}, {"build", autograd::build()}, {"host", host_name()}, {"checkpoint", opened}};
   const std::vector<std::string> all = all_gather_bytes(transport, here.dump(), timeout);
   const json first = json::parse(all[0]);
   for (std::size_t rank = 1; rank < all.size(); ++rank) try {
       const json other = json::parse(all[rank]);
-      const std::string who = text("rank ", rank, " (on ", other["host"].get<std::string>(), ')');
+      const std::string who = text("rank ", rank, " (on ", other.value("host", ""), ')');
       const json difference = json::diff(first["run"], other["run"]);
       PG_CHECK(difference.empty(), "rank ", rank, " was started with another ",
                difference[0].at("path").get<std::string>(),
                " than rank 0: ", difference[0].value("value", json()).dump(),
                "; start all ranks with the same flags and data");
       PG_CHECK(first["build"] == other["build"], who,
-               " is another build than rank 0: ", other["build"].get<std::string>(), ", not ",
-               first["build"].get<std::string>(),
-               "; copy one build to all hosts, built with -DPLANGRAD_NATIVE=OFF if their ",
-               "processors differ");
-      const auto opened = [](const json& rank) {
-        const json& checkpoint = rank["checkpoint"];
-        return checkpoint.is_null() ? "none" : text("that of update ", checkpoint["step"].dump());
-      };
+               " is another build than rank 0: ", other.value("build", ""), ", not ",
+               first.value("build", ""), "; copy one build to all hosts, built with ",
+               "-DPLANGRAD_NATIVE=OFF if their processors differ");
       PG_CHECK(first["checkpoint"] == other["checkpoint"], who, " resumes another checkpoint, ",
-               opened(other), ", than rank 0, ", opened(first), "; give all ranks the same ",
-               "--resume DIR, which all hosts share, and start them when no run saves there");
+               other.value("checkpoint", ""), ", than rank 0, ", first.value("checkpoint", ""),
+               "; give all ranks the same --resume DIR, which all hosts share, and start them ",
+               "when no run saves there");
     } catch (const Error& difference) {
       throw SharedError(difference.what());
     }
@@ -156,16 +150,12 @@ bool is_abandoned(const fs::path& out) {
 
 FolderLock::FolderLock(const fs::path& out) : path_(out / lock_name) {
   const fs::path folder = out / "checkpoint";
-  PG_CHECK(!fs::is_symlink(folder), folder.string(), " is a link: another run may save to what ",
-           "it names; remove the link, or name that run's folder with --out");
   std::error_code ignored;
+  PG_CHECK(!fs::is_symlink(folder, ignored), folder.string(), " is a link: another run may save ",
+           "to what it names; remove the link, or name that run's folder with --out");
   made_ = !fs::exists(out, ignored);
   make_writable(folder);
-  while (!is_here()) {
-    if (file_ >= 0) ::close(file_);
-    file_ = -1;
-    file_ = locked(path_);
-  }
+  for (; !is_here(); file_ = locked(path_)) ::close(file_);  // at first none is open
   owner_ = text("process ", ::getpid(), " on ", host_name());
   const std::string line = owner_ + '\n';
   if (::ftruncate(file_, 0) != 0 || ::pwrite(file_, line.data(), line.size(), 0) < 0 ||
@@ -188,27 +178,22 @@ bool FolderLock::is_here() const { return is_named(file_, path_); }
 
 std::shared_ptr<FolderLock> claim_folder(Transport& transport, const fs::path& out, double timeout,
                                          std::shared_ptr<FolderLock> lock) {
-  std::string owner;  // behind a "+", or why there is none
-  if (transport.rank() == 0) try {
-      if (!lock) lock = std::make_shared<FolderLock>(out);
-      owner = '+' + lock->owner();
-    } catch (const Error& error) {
-      owner = error.what();
-    }
-  owner = broadcast_bytes(transport, owner, timeout);
-  if (!owner.starts_with('+')) throw SharedError(owner);
+  const std::string owner = broadcast_result(transport, timeout, [&] {
+    if (!lock) lock = std::make_shared<FolderLock>(out);
+    return lock->owner();
+  });
   if (transport.size() == 1) return lock;
   const fs::path path = out / lock_name;
   std::error_code ignored;
-  const json seen{{"found", fs::exists(path, ignored) && owner_of(path) == owner.substr(1)},
+  const json seen{{"found", fs::exists(path, ignored) && owner_of(path) == owner},
                   {"place", text(fs::absolute(out / "checkpoint").string(), " on ", host_name())}};
   const std::vector<std::string> all = all_gather_bytes(transport, seen.dump(), timeout);
-  const auto place = [](const json& of) { return of["place"].get<std::string>(); };
   for (std::size_t rank = 1; rank < all.size(); ++rank)
     if (const json other = json::parse(all[rank]); other["found"] == false)
-      throw SharedError(text("rank ", rank, " writes to ", place(other), ", which is not ",
-                             place(json::parse(all[0])), ", the folder of rank 0: no checkpoint ",
-                             "could be read again; name a folder that all hosts share with --out"));
+      throw SharedError(text("rank ", rank, " writes to ", other.value("place", ""),
+                             ", which is not ", json::parse(all[0]).value("place", ""),
+                             ", the folder of rank 0: no checkpoint could be read again; name a ",
+                             "folder that all hosts share with --out"));
   return lock;
 }
 

@@ -199,6 +199,18 @@ std::string broadcast_bytes(Transport& transport, std::string bytes, double time
   return bytes;
 }
 
+std::string broadcast_result(Transport& transport, double timeout, std::function<std::string()> f) {
+  std::string result;  // behind a "+", or behind a "-" why there is none
+  if (transport.rank() == 0) try {
+      result = '+' + f();
+    } catch (const std::exception& error) {
+      result = text('-', error.what());
+    }
+  result = broadcast_bytes(transport, std::move(result), timeout);
+  if (!result.starts_with('+')) throw SharedError(result.substr(1));
+  return result.substr(1);
+}
+
 std::vector<std::string> all_gather_bytes(Transport& transport, std::string bytes, double timeout) {
   const auto all = gather_bytes(transport, std::move(bytes), timeout);
   return unpack<std::vector<std::string>>(broadcast_bytes(transport, pack(all), timeout));

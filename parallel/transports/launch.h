@@ -95,6 +95,9 @@ void wait_for(Transport& transport, Request& request, double seconds, const std:
 std::vector<std::string> gather_bytes(Transport& transport, std::string bytes, double timeout);
 /// Returns rank 0's bytes on every rank.
 std::string broadcast_bytes(Transport& transport, std::string bytes, double timeout);
+/// Calls `f` on rank 0, and returns its result on every rank.
+/// throws: SharedError on every rank, if `f` throws
+std::string broadcast_result(Transport& transport, double timeout, std::function<std::string()> f);
 /// Returns the bytes of all ranks, in rank order, on every rank.
 std::vector<std::string> all_gather_bytes(Transport& transport, std::string bytes, double timeout);
 

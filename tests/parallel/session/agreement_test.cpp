@@ -57,18 +57,22 @@ TEST_CASE("every rank finds that one writes to another folder", "[session]") {
   CHECK(found == 3);
 }
 
-TEST_CASE("every rank finds that another run holds the folder", "[session]") {
+TEST_CASE("every rank finds that another run holds the folder, or that none can", "[session]") {
   const RunFolder folder;
   const FolderLock held(folder.path);
-  std::atomic<int> found = 0;
-  run_ranks(3, [&](Transport& transport) {
-    try {
-      claim_folder(transport, folder.path, 60);
-    } catch (const SharedError& error) {
-      found += std::string(error.what()).starts_with("another run writes to ");
-    }
-  });
-  CHECK(found == 3);
+  for (const auto& [out, problem] :
+       {std::pair(folder.path, "another run writes to "),
+        {folder / std::string(300, 'x'), "can't write to the folder "}}) {
+    std::atomic<int> found = 0;
+    run_ranks(3, [&, out = out, problem = problem](Transport& transport) {
+      try {
+        claim_folder(transport, out, 60);
+      } catch (const SharedError& error) {
+        found += std::string(error.what()).starts_with(problem);
+      }
+    });
+    CHECK(found == 3);
+  }
 }
 
 TEST_CASE("ranks that resume other checkpoints are found at the start", "[session]") {

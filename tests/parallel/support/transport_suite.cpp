@@ -197,6 +197,8 @@ void texts_are_gathered(Transport& transport) {
   std::string mine = transport.rank() == 0 ? own(3) : "something else";
   PG_CHECK(broadcast_bytes(transport, mine, timeout) == own(3), "broadcast_bytes");
   PG_CHECK(broadcast_bytes(transport, "", timeout).empty(), "broadcast_bytes of nothing");
+  const auto fails = []() -> std::string { throw std::runtime_error("+ fails"); };
+  PG_CHECK(error_of([&] { broadcast_result(transport, timeout, fails); }) == "+ fails", "an error");
 }
 
 }  // namespace
