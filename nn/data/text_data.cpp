@@ -194,16 +194,19 @@ std::string kind_of_pairs(std::string_view bytes, std::uint16_t commonest) {
 }
 
 /// Whether bytes are text of UTF-16 without a byte order mark: they have no control characters, and
-/// more than 2% are spaces or full stops. Token ids that number bytes look the same; a file of such
-/// ids needs llm.c's header.
+/// more than 2% are blanks, or full stops beside Chinese and Japanese characters, which are most.
+/// Token ids that number bytes look the same; a file of such ids needs llm.c's header.
 ///   high: which of two bytes is the higher one
 bool is_utf16(std::string_view bytes, std::size_t high) {
-  std::size_t marks = 0;
+  std::size_t blanks = 0, stops = 0, east = 0;
   for (std::size_t at = 0; at + 1 < bytes.size(); at += 2) {
     const int c = (bytes[at + high] & 0xff) << 8 | (bytes[at + 1 - high] & 0xff);
     if (c < '\t' || (c > '\r' && c < ' ') || (c >= 0x7f && c < 0xa0) || c >= 0xfffe) return false;
-    marks += c == ' ' || c == 0x3001 || c == 0x3002;
+    blanks += c == ' ' || c == '\t' || c == '\n';
+    stops += c == 0x3001 || c == 0x3002;
+    east += c >= 0x3040 && c < 0xa000;
   }
+  const std::size_t marks = blanks + (8 * east > 3 * bytes.size() ? stops : 0);
   return bytes.size() >= 64 && 100 * marks > bytes.size();
 }
 
@@ -239,7 +242,8 @@ std::string other_than_tokens(std::string_view bytes) {
   if (const std::string kind = kind_of_pairs(start, commonest); !kind.empty()) return kind;
   for (const std::size_t high : {1, 0})
     if (is_utf16(start, high))
-      return text("looks like text of UTF-16: run iconv -f UTF-16", high ? "LE" : "BE", " -t UTF-8");
+      return text("looks like text of UTF-16: run iconv -f UTF-16", high ? "LE" : "BE",
+                  " -t UTF-8");
   return "";
 }
 

@@ -171,13 +171,14 @@ TEST_CASE("text data: .bin files of other kinds are refused where it can be told
   std::string text;
   while (text.size() < 1000) text += "To be, or not to be: é ";
   refused(text, "is text");
-  std::string little, big, chinese;  // UTF-16 without a mark
+  std::string little, big, chinese, table;  // UTF-16 without a mark
   for (int i = 0; i < 100; ++i) {
     little += half("Who's there? \n"[i % 14]);
     big += std::string{'\0', "Who's there? \n"[i % 14]};
     chinese += half(i % 20 ? 0x4e00 + i : 0x3002);
+    table += half("3.14\t2.71\r\n"[i % 11]);
   }
-  for (const std::string& utf16 : {little, chinese})
+  for (const std::string& utf16 : {little, chinese, table})
     refused(utf16, "looks like text of UTF-16: run iconv -f UTF-16LE -t UTF-8; a .bin");
   refused(big, "looks like text of UTF-16: run iconv -f UTF-16BE -t UTF-8; a .bin");
   std::string wide, small, four, eight;
@@ -269,6 +270,10 @@ TEST_CASE("text data: .bin files of other kinds are refused where it can be told
         few[0], few[1], few[2], tagged, codes, pairs, pairs.substr(2), zeros, marked})
     CHECK(load_text_data(folder.file("ids.bin", good), "", "").training.size() >= 26'999);
   CHECK(load_text_data(folder.file("small.bin", small), "", "").training.size() == 900);
+  std::string stops;  // id 304, a common one, is a full stop with its bytes swapped
+  for (std::uint32_t i = 0; i < 200; ++i)
+    stops += half(i % 20 ? i * 7919 % 100 << 8 | (0x21 + i * 31 % 200) : 304);
+  CHECK(load_text_data(folder.file("stops.bin", stops), "", "").training.size() == 180);
 }
 
 TEST_CASE("text data: what is no text is refused, though text may begin as a binary file does") {
