@@ -95,7 +95,7 @@ void set_compute_threads(int n) {
 
 int compute_threads() {
 #if PLANGRAD_OPENMP
-  return omp_get_max_threads();
+  return std::min(omp_get_max_threads(), 1024);  // as a process can have no 100,000
 #else
   return 1;
 #endif
