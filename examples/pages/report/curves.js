@@ -35,33 +35,16 @@ function lossChart(others) {
     const weight = +chosen('smooth', usualSmoothing()), log = chosen('log', 'no') === 'yes';
     const nats = (value) => `${value.toFixed(4)} nats`, series = [];
     const training = column('loss'), x = column('step');
-    const raw = {
-      name: 'training',
-      color: cssColor('series-0'),
-      x,
-      y: training,
-      low: metrics.loss_low,
-      high: metrics.loss_high,
-      text: nats
-    };
+    const {loss_low: low, loss_high: high} = metrics;
+    const line = {name: 'training', color: cssColor('series-0'), x, y: training, text: nats};
+    const raw = {...line, low, high, faint: weight > 0};
+    series.push(raw);
     if (weight > 0)
-      series.push({...raw, faint: true}, {
-        ...raw,
-        name: 'training, smoothed',
-        low: null,
-        high: null,
-        y: smoothed(training, weight)
-      });
-    else
-      series.push(raw);
-    for (const [i, other] of others.entries())
-      series.push({
-        name: other.name,
-        color: cssColor('series-' + (2 + i % 4)),
-        x: other.x,
-        y: smoothed(other.y, weight),
-        text: nats
-      });
+      series.push({...line, name: 'training, smoothed', y: smoothed(training, weight)});
+    for (const [i, {name, x, y}] of others.entries()) {
+      const color = cssColor('series-' + (2 + i % 4));
+      series.push({name, color, x, y: smoothed(y, weight), text: nats});
+    }
     const validation = metrics.validation;
     if (validation.length)
       series.push({
@@ -102,40 +85,28 @@ function readMetrics(file, others, done) {
 
 /** What curves can be asked for: a slider of smoothing and a box for a logarithmic axis. */
 function curveTools(redraw) {
-  const slider = el('input', {
-    type: 'range',
-    min: 0,
-    max: 0.99,
-    step: 0.01,
-    value: chosen('smooth', usualSmoothing()),
-    'aria-label': 'smoothing',
-    oninput: () => {
-      choose('smooth', slider.value);
-      redraw();
-    }
-  });
-  const log = el('input', {
-    type: 'checkbox',
-    onchange: () => {
-      choose('log', log.checked ? 'yes' : 'no');
-      redraw();
-    }
-  });
+  const oninput = () => {
+    choose('smooth', slider.value);
+    redraw();
+  };
+  const onchange = () => {
+    choose('log', log.checked ? 'yes' : 'no');
+    redraw();
+  };
+  const range = {type: 'range', min: 0, max: 0.99, step: 0.01, 'aria-label': 'smoothing', oninput};
+  const slider = el('input', {...range, value: chosen('smooth', usualSmoothing())});
+  const log = el('input', {type: 'checkbox', onchange});
   log.checked = chosen('log', 'no') === 'yes';
   return [el('label', {}, 'smoothing ', slider), el('label', {}, log, ' logarithmic')];
 }
 
 function curvesPanel() {
   const others = [], loss = lossChart(others);
-  const file = el('input', {
-    type: 'file',
-    accept: '.jsonl',
-    multiple: '',
-    hidden: '',
-    onchange: () => {
-      for (const each of file.files) readMetrics(each, others, () => loss.redraw());
-    }
-  });
+  const addRuns = (files) => {
+    for (const each of files) readMetrics(each, others, () => loss.redraw());
+  };
+  const onchange = () => addRuns(file.files);
+  const file = el('input', {type: 'file', accept: '.jsonl', multiple: '', hidden: '', onchange});
   const card = panel(
       'Loss, in nats',
       data.metrics.updates_per_point > 1 ?
@@ -150,7 +121,7 @@ function curvesPanel() {
   card.addEventListener('dragover', (event) => event.preventDefault());
   card.addEventListener('drop', (event) => {
     event.preventDefault();
-    for (const each of event.dataTransfer.files) readMetrics(each, others, () => loss.redraw());
+    addRuns(event.dataTransfer.files);
   });
   const rate = data.unit + '_per_second';
   const small = (title, name, color, text, options = {}) => panel(

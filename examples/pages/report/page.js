@@ -135,14 +135,12 @@ function switcher(key, label, options, otherwise, onChange) {
   return group;
 }
 function selector(key, label, options, otherwise, onChange) {
+  const onchange = () => {
+    choose(key, list.value);
+    onChange(list.value);
+  };
   const list =
-      el('select', {
-        onchange: () => {
-          choose(key, list.value);
-          onChange(list.value);
-        }
-      },
-         options.map(([value, text]) => el('option', {value}, text)));
+      el('select', {onchange}, options.map(([value, text]) => el('option', {value}, text)));
   list.value = chosen(key, otherwise);
   if (!list.value) list.value = otherwise;
   return el('label', {}, label + ' ', list);

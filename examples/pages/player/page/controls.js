@@ -1,35 +1,15 @@
 // Controls: which plan, and what things cost. They make a request (request.h), which the module
 // answers.
 
+const preset = (name, ask, schedule, more) =>
+    ({name, ask, request: {schedule, stages: 4, ...more}});
 const presets = [
-  {
-    name: '1F1B and its bubble',
-    ask: 0,
-    request: {schedule: '1f1b', stages: 4, microbatches: 4, steps: 3, costs: {backward: [2]}}
-  },
-  {
-    name: '2BW and its two versions',
-    ask: 1,
-    request: {schedule: '2bw', stages: 4, microbatches: 4, steps: 3, costs: {backward: [2]}}
-  },
-  {
-    name: 'Cyclic: the round dance',
-    ask: -1,
-    request: {schedule: 'cyclic-v2', stages: 4, steps: 4, costs: {weight_bytes: [1e6]}}
-  },
-  {
-    name: 'ZeRO 3: shards',
-    ask: -1,
-    request: {
-      schedule: 'data',
-      stages: 4,
-      data_parallel: 4,
-      microbatches: 1,
-      zero: 3,
-      steps: 2,
-      costs: {backward: [2], latency: 0.05}
-    }
-  },
+  preset('1F1B and its bubble', 0, '1f1b', {microbatches: 4, steps: 3, costs: {backward: [2]}}),
+  preset('2BW and its two versions', 1, '2bw', {microbatches: 4, steps: 3, costs: {backward: [2]}}),
+  preset('Cyclic: the round dance', -1, 'cyclic-v2', {steps: 4, costs: {weight_bytes: [1e6]}}),
+  preset(
+      'ZeRO 3: shards', -1, 'data',
+      {data_parallel: 4, microbatches: 1, zero: 3, steps: 2, costs: {backward: [2], latency: 0.05}})
 ];
 
 // What the page says of a field in words of its own, and where its slider ends. Another field has
@@ -261,26 +241,18 @@ class Controls {
   }
 
   check(name, value, set, what) {
+    const onchange = ({target}) => this.change(() => set(target.checked));
     return el(
-        'label', {className: 'check', title: what, 'data-control': name}, el('input', {
-          type: 'checkbox',
-          checked: !!value,
-          onchange: event => this.change(() => set(event.target.checked))
-        }),
-        name);
+        'label', {className: 'check', title: what, 'data-control': name},
+        el('input', {type: 'checkbox', checked: !!value, onchange}), name);
   }
 
   slider(name, min, max, step, value, set, text = digits, what = '') {
-    const input = el('input', {
-      type: 'range',
-      min,
-      max,
-      step,
-      oninput: ({target}) => {
-        target.parentNode.querySelector('output').textContent = text(+target.value);
-        this.change(() => set(+target.value));
-      }
-    });
+    const oninput = ({target}) => {
+      target.parentNode.querySelector('output').textContent = text(+target.value);
+      this.change(() => set(+target.value));
+    };
+    const input = el('input', {type: 'range', min, max, step, oninput});
     input.value = value;
     return el(
         'label', {title: what, 'data-control': 'size of ' + name},

@@ -37,23 +37,17 @@ class Holds {
     this.all = holdingsByRank(answer);
     const pages = Math.ceil(data.ranks / ranksOnPage);
     this.page = Math.min(this.page, pages - 1);
+    const button = (_, page) => {
+      const last = Math.min((page + 1) * ranksOnPage, data.ranks) - 1, onclick = ({target}) => {
+        this.page = page;
+        for (const each of this.pages.children) each.setAttribute('aria-pressed', each === target);
+        this.update();
+      };
+      const members = {type: 'button', 'aria-pressed': `${page === this.page}`, onclick};
+      return el('button', members, `${page * ranksOnPage}–${last}`);
+    };
     this.pages.replaceChildren(
-        ...(pages < 2 ? [] :
-                        Array.from(
-                            {length: Math.min(pages, 64)},
-                            (_, page) =>
-                                el('button', {
-                                  type: 'button',
-                                  'aria-pressed': '' + (page === this.page),
-                                  onclick: event => {
-                                    this.page = page;
-                                    for (const each of this.pages.children)
-                                      each.setAttribute('aria-pressed', each === event.target);
-                                    this.update();
-                                  }
-                                },
-                                   `${page * ranksOnPage}–${
-                                       Math.min((page + 1) * ranksOnPage, data.ranks) - 1}`))));
+        ...Array.from({length: pages < 2 ? 0 : Math.min(pages, 64)}, button));
     this.severalStages =
         answer.header.stages > data.ranks || data.severalStages || answer.header.tied.length > 0;
   }

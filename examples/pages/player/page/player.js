@@ -108,21 +108,19 @@ function showCloser(data) {
 
 function drawTimeline() {
   if (!state.data) return;
-  const options = optionsOf(state.answer, state.data, state.time);
-  if (line)
-    line.show(state.data, options);
-  else
-    line = new Timeline(byId('timeline'), clock, state.data, options);
+  const drawn = (old, host, {answer, data, time}, more) => {
+    const options = {...optionsOf(answer, data, time), ...more};
+    if (!old) return new Timeline(byId(host), clock, data, options);
+    old.show(data, options);
+    return old;
+  };
+  line = drawn(line, 'timeline', state);
   byId('pinned').hidden = !pinned;
   if (!pinned) return;
   byId('pinned-title').textContent = titleOf(pinned.answer);
   byId('title-b').textContent = titleOf(state.answer);
-  const optionsA = optionsOf(pinned.answer, pinned.data, pinned.time);
-  optionsA.pick = record => lineA.path(record < 0 ? [] : chainOf(pinned.data, record));
-  if (lineA)
-    lineA.show(pinned.data, optionsA);
-  else
-    lineA = new Timeline(byId('timeline-a'), clock, pinned.data, optionsA);
+  const pick = record => lineA.path(record < 0 ? [] : chainOf(pinned.data, record));
+  lineA = drawn(lineA, 'timeline-a', pinned, {pick});
 }
 
 function pick(record, data, rank = -1) {
@@ -173,22 +171,16 @@ function answerQuestion(question, which = 0) {
 }
 
 function showQuestions() {
-  const questions = questionsOf(state.answer);
+  const questions = questionsOf(state.answer), open = question => {
+    answerQuestion(question);
+    const behavior = calm.matches ? 'auto' : 'smooth';
+    byId('timeline').scrollIntoView({block: 'nearest', behavior});
+  };
   byId('asks').replaceChildren(
       ...(questions.length ? [el('span', {className: 'dim'}, 'Ask this plan:')] : []),
       ...questions.map(
           ([label, question]) =>
-              el('button', {
-                type: 'button',
-                onclick: () => {
-                  answerQuestion(question);
-                  byId('timeline').scrollIntoView({
-                    block: 'nearest',
-                    behavior: calm.matches ? 'auto' : 'smooth'
-                  });
-                }
-              },
-                 label)));
+              el('button', {type: 'button', onclick: () => open(question)}, label)));
 }
 
 /** What the page shows, for screen readers. */

@@ -71,22 +71,16 @@ function showPresets() {
   const own = page.plans.length > 1 ?
       page.plans.map(({request, answer}) => ({name: answer.title, request, ask: -1})) :
       [];
+  const open = async preset => {
+    asked = null;
+    if (!await ask(preset.request)) return;
+    const questions = questionsOf(state.answer);
+    if (preset.ask >= 0 || questions.length > 3) answerQuestion(questions.at(preset.ask)[1]);
+  };
+  const button = (text, onclick, className) =>
+      el('button', {type: 'button', className, onclick}, text);
   byId('presets').replaceChildren(
-      el('button', {type: 'button', className: 'main', onclick: () => game.begin(0)},
-         'Break this pipeline'),
+      button('Break this pipeline', () => game.begin(0), 'main'),
       el('span', {className: 'dim'}, 'Open a plan:'),
-      ...[...own, ...presets].map(
-          preset =>
-              el('button', {
-                type: 'button',
-                onclick: async () => {
-                  asked = null;
-                  if (!await ask(preset.request)) return;
-                  if (preset.ask >= 0)
-                    answerQuestion(questionsOf(state.answer)[preset.ask][1]);
-                  else if (questionsOf(state.answer).length > 3)
-                    answerQuestion(questionsOf(state.answer).pop()[1]);
-                }
-              },
-                 preset.name)));
+      ...[...own, ...presets].map(each => button(each.name, () => open(each), '')));
 }
