@@ -396,6 +396,10 @@ MOVES = [
      ("1Sv1 1F4v0", "1Sv1"), ("1W0v0", "1W0v0 1F4v0")],
 ]
 SCORE = "byId('score').textContent"
+# What is said of each level's bubble: an order of words that makes it, or what ranks wait for.
+SAID = ["Rank 1 could run the forward of microbatch 2 on stage 1 from 3 on",
+        "the gradient has to come back", "must read the new weights",
+        "Rank 0 could run the forward of microbatch 4 on stage 0 from 14 on"]
 
 
 def check_game(checks, browser, file):
@@ -405,10 +409,18 @@ def check_game(checks, browser, file):
     page.wait_until(READY)
     for level, moves in enumerate(MOVES):
         page.evaluate("game.begin(%d)" % level)
-        text = page.evaluate("planText.field.value")
         checks.check("Not there yet" in page.evaluate(SCORE), "level %d begins solved" % level)
         edit(page, text.replace("1F1v0", "1Q1v0", 1))
         page.wait_until("planText.verdict.textContent.endsWith("
+        text = page.evaluate("planText.field.value")
+        page.evaluate("document.querySelector('#asks button').click()")
+        said = page.evaluate("byId('asked').innerText")
+        checks.check(SAID[level] in said and "microbatches an update" not in said
+                     and "at updates" not in said, "level %d: %r" % (level, said))
+        if level == 0:
+            edit(page, text.replace("0F1v0 ", "").replace("0B0v0", "0B0v0 0F1v0"))
+            page.wait_until("document.querySelector('#timeline .fault')?.innerText.includes("
+                            "'rank 1 is at 1F1v0, which needs 0F1v0 of rank 0')")
                         "': 1Q1v0 is no word of a plan; did you mean 1F1v0?')")
         edit(page, text.replace("1F1v0", "hello", 1))  # nearer to no word
         page.wait_until("planText.verdict.className === 'error'"

@@ -24,7 +24,8 @@ function gapsOf(data, rank) {
 }
 
 /** Why a rank is idle in a gap. */
-function whyGap({data, answer, time}, gap) {
+function whyGap(state, gap) {
+  const {data, answer: {header}, time} = state, move = moveOf(state);
   const share = percent((gap.to - gap.from) / data.seconds);
   const found = {
     seconds: (gap.from + gap.to) / 2,
@@ -37,46 +38,75 @@ function whyGap({data, answer, time}, gap) {
       ...found,
       sentences: [where, 'It has done all its work, and others still compute: the pipeline drains.']
     };
+  if (move?.rank === gap.rank && move.start >= gap.from && move.start < gap.to)
+    return {...found, sentences: [where, wordsOfMove(state, move)]};
   const others =
       [...new Set(found.path.map(i => rankOf(data, i)))].filter(rank => rank !== gap.rank);
   const isBack = data.op[gap.next] === BACKWARD || data.op[gap.next] === INPUT_PART;
   const cause = data.cause[gap.next], last = cause >= 0 ? data.op[cause] : -1;
+  const chain =
+      `the marked chain leads through rank${many(others)} ${others.slice(0, 8).join(', ')}.`;
   const sentences = [
     where,
     `Next it runs the ${describe(data, gap.next)}, and cannot begin before: ` +
         (isCollective(last) ?
              `the ${describe(data, cause)} ends at ${time.text(data.end[cause])}. All ranks of ` +
                  'a group take part in it, so it begins when the last of them is there.' :
-             isBack && others.length ?
-             'the gradient has to come back from the stages behind. Follow the marked chain: ' +
-                 `microbatch ${
-                     data.micro[gap.next]} goes forward through the ranks to the last stage, ` +
-                 'and back again.' :
-             others.length ? `the marked chain leads through rank${many(others)} ${
-                                 others.slice(0, 8).join(', ')}.` :
-                             'its own work before it.')
+             !others.length ? 'its own work before it.' :
+             isBack         ? 'the gradient has to come back from the stages behind; ' + chain :
+                              chain)
   ];
-  if (answer.facts && !answer.facts.staleness && answer.header.steps > 1 && gap.from > 0 &&
-      data.op[gap.next] === FORWARD)
+  if (move && found.path.includes(move.record)) sentences.push(wordsOfMove(state, move));
+  const update = found.path.findLast(i => data.op[i] === UPDATE);
+  const reader = found.path[found.path.indexOf(update) + 1];
+  if (data.op[reader] === FORWARD && data.version[reader] === data.version[update] &&
+      data.start[reader] <= gap.to && data.end[update] >= gap.from &&
+      drainedUpdates(state)[Math.floor(data.micro[reader] / header.per_step) - 1])
     sentences.push(
         'Before the update the pipeline runs empty, since the next forwards must read the new ' +
         'weights; then it fills anew. Every update pays for it.');
   return {...found, sentences};
 }
 
-/** The gaps of all ranks, one after the other, those within a row first. */
+/** The move that makes a plan shorter which was given as a text; null: there is none. */
+function moveOf({data, answer, request}) {
+  if (answer.move === undefined)
+    answer.move =
+        request.plan && answer.facts ? bestMove(data, levels[request.game]?.most.kept) : null;
+  return answer.move;
+}
+
+const wordsOfMove = ({data, time}, {rank, record, before, start}) => `Rank ${rank} could run the ${
+    describe(data, record)} from ${time.text(start)} on, ahead of the ${
+    describe(data, before)}: all that it needs is there by then, but its row has it later.`;
+
+/** For each update but the first, whether its first forward begins when all before it are back. */
+function drainedUpdates({data, answer: {header}}) {
+  const first = [], last = [];
+  for (const i of data.computes.flatMap(cells => [...cells]).filter(i => isPass(data.op[i]))) {
+    const k = Math.floor(data.micro[i] / header.per_step);
+    first[k] = Math.min(first[k] ?? Infinity, data.start[i]);
+    if (data.op[i] !== WEIGHT_PART) last[k] = Math.max(last[k] ?? 0, data.end[i]);
+  }
+  return first.map((start, k) => !(last[k - 1] > start + data.seconds * 1e-6)).slice(1);
+}
+
+/** The gaps of all ranks, one after the other: those that an order causes, then those in a row. */
 function whyBubble(state, turn) {
-  const {data, answer} = state, gaps = [];
+  const {data, answer, request} = state, gaps = [], move = moveOf(state);
   for (let rank = 0; rank < Math.min(data.ranks, 64); ++rank)
     gaps.push(...gapsOf(data, rank).slice(0, 4));
+  const hasMove = gap => move &&
+      (gap.rank === move.rank && move.start >= gap.from && move.start < gap.to ||
+       chainOf(data, gap.next).includes(move.record));
   const inner = gaps.filter(gap => gap.next >= 0 && data.cause[gap.next] >= 0)
-                    .sort((a, b) => b.to - b.from - (a.to - a.from));
+                    .sort((a, b) => hasMove(b) - hasMove(a) || b.to - b.from - (a.to - a.from));
   const rest = gaps.filter(gap => !inner.includes(gap));
   const all = [...inner.slice(0, 6), ...rest.slice(0, 2)];
   if (!all.length) return {sentences: ['There is none: every rank computes all the time.']};
   const found = whyGap(state, all[turn % all.length]);
   found.sentences.push(`All gaps together are the bubble, ${percent(answer.facts.bubble)}. ${
-      howBubbleShrinks(state)}`);
+      move || request.game >= 0 ? '' : howBubbleShrinks(state)}`);
   return {...found, more: all.length > 1};
 }
 
@@ -90,35 +120,20 @@ function whoIsSlow(data) {
 }
 
 /** What makes the bubble smaller, which depends on whether the pipeline drains at updates. */
-function howBubbleShrinks({data, answer: {facts, header}}) {
-  if (!header.drift && Math.max(...header.keep) < 2) {
+function howBubbleShrinks(state) {
+  const {data, answer: {facts}} = state, drained = drainedUpdates(state);
+  if (drained.every(each => each)) {
     const uneven = whoIsSlow(data), more = 'More microbatches an update make ';
-    if (!uneven)
-      return more + 'it smaller: the gaps stay as long, the work between them grows.';
-    return `Rank ${uneven.rank} computes for ${percent(uneven.excess)} longer than the ranks do on ` +
+    if (!uneven) return more + 'it smaller: the gaps stay as long, the work between them grows.';
+    return `Rank ${uneven.rank} computes for ${
+               percent(uneven.excess)} longer than the ranks do on ` +
         `average, and they wait for it: ${percent(uneven.stays)} of their time, however many ` +
         `microbatches there are. ${more}only the rest of it smaller.`;
   }
-  let from = 0, to = data.seconds;  // while every rank goes forward and back
-  for (const cells of data.computes) {
-    const back = cells.find(i => isPass(data.op[i]) && data.op[i] !== FORWARD);
-    from = Math.max(from, data.start[back]);
-    to = Math.min(to, data.end[cells.findLast(i => data.op[i] === FORWARD)]);
-  }
-  const start = 'The pipeline does not drain at updates: it fills at the start of the run and ' +
-      'drains at its end. The more updates between them, the smaller is the share';
-  if (!(to > from)) return start + '.';
-  let idle = 0;
-  for (const cells of data.computes) {
-    idle += to - from;
-    for (const i of cells)
-      idle -= Math.max(0, Math.min(data.end[i], to) - Math.max(data.start[i], from));
-  }
-  const share = facts.steady_state?.bubble ?? idle / (to - from) / data.ranks;
-  return share < 5e-4 ? start + '; an endless run has none (0% after filling).' :
-                        `${start}, but in a long run ${
-                            percent(share)} stay: too few microbatches are on their way, ` +
-          'messages take time, or stages are not alike.';
+  if (drained.some(each => each)) return '';
+  return 'The pipeline does not drain at updates: it fills at the start of the run and drains at ' +
+      'its end. The more updates between them, the smaller is the share' +
+      (facts.steady_state ? `; in a long run, ${percent(facts.steady_state.bubble)} stay.` : '.');
 }
 
 /** The moment at which a rank has most versions, and who still reads each of them. */
@@ -185,15 +200,6 @@ function whyVersions(state) {
             `Version ${held.number[i]} is dropped at ${time.text(held.end[i])}, when its last ` +
                 `reader ends, the ${describe(data, last)}.`);
   }
-  const next = data.computes[rank].find(
-      i => data.op[i] === UPDATE && data.stage[i] === stage && data.version[i] === newest + 1);
-  const oldest = there.find(i => held.number[i] === older[0]);
-  if (next !== undefined && held.end[oldest] <= data.end[next])
-    sentences.push(
-        `The update to version ${newest + 1} ends at ${time.text(data.end[next])}, when version ${
-            older[0]} has no reader left. So there are never ${numbers.length + 1}: that would ` +
-        'take an update while microbatches of two updates before it still wait for their ' +
-        'backwards.');
   const [readsNew] = reads(data, rank, stage, newest, -1);
   if (readsNew !== undefined)
     sentences.push(

@@ -62,6 +62,7 @@ function wordsOf(data, record, time) {
 function show(request, answer) {
   answer.request = request;
   suggestWord(answer, request.game >= 0);
+  if (request.game >= 0) sayOfInput(answer);
   const drawn = answer.records && answer.header;
   const data = drawn ? timelineData(answer) : null, length = clock.seconds;
   Object.assign(state, {request, answer, data, time: timeUnit(request.costs, data?.seconds || 1)});

@@ -44,7 +44,7 @@ class Quiz {
            off < 0.02     ? 'You have seen it.' :
                off < 0.08 ? `Close: you said ${percent(guess)}.` :
                             `You said ${percent(guess)}.`),
-        el('p', {}, why), el('p', {}, this.followUp()));
+        el('p', {}, why), el('p', {}, game.level < 0 ? this.followUp() : ''));
   }
 
   /** What to find out next. */

@@ -13,29 +13,84 @@ function wordsByLine(text) {
   }));
 }
 
-/** Runs words, each as soon as its rank is free and its input is there: sets rank, start, end. */
+const rowsOf = lines => lines.filter(line => line.length).slice(1);  // behind the header
+
+/**
+ * Runs words, each as soon as its rank is free and its input is there: sets rank, start, end.
+ * Returns the words at which ranks stand, by rank, once all of them wait; none: they never do.
+ */
 function runRows(rows) {
   const made = {}, clock = rows.map(() => 0), next = rows.map(() => 0);
-  const kind = ({op}) => op === 'I' ? 'B' : op;
+  const kind = ({op}) => op === 'I' ? 'B' : op, all = rows.flat();
+  let stuck = null;
   rows.forEach((row, rank) => row.forEach(word => {
-    word.rank = rank;
+    Object.assign(word, {rank, end: undefined});
     made[[kind(word), word.stage, word.micro]] ??= word;
   }));
-  rows.flat().forEach(word => {
+  for (const word of all) {
     const step = {F: -1, B: 1}[kind(word)];
     word.input = step && made[[kind(word), word.stage + step, word.micro]];
-  });
-  for (let left = rows.flat().length; left > 0; --left) {
-    const ready = word => word.input && word.input.end === undefined ?
+  }
+  for (let left = all.length; left > 0; --left) {
+    const ready = word => !word || word.input && word.input.end === undefined ?
         Infinity :
         Math.max(clock[word.rank], word.input?.end || 0);
-    const waiting = rows.map((row, rank) => row[next[rank]]).filter(word => word);
-    const word = waiting.reduce((best, each) => ready(each) < ready(best) ? each : best);
-    const start = ready(word);  // never where all wait: then one reads too early
-    word.start = start < Infinity ? start : Math.max(...clock);
-    word.end = clock[word.rank] = word.start + ({F: 1, B: 2, I: 1, W: 1}[word.op] || 0);
+    const waiting = rows.map((row, rank) => row[next[rank]]);
+    const word = waiting.reduce((best, each) => !best || ready(each) < ready(best) ? each : best);
+    if (ready(word) === Infinity) stuck ??= waiting;  // one of them reads too early
+    word.start = ready(word) < Infinity ? ready(word) : Math.max(...clock);
+    word.end = clock[word.rank] =
+        word.start + (word.long ?? {F: 1, B: 2, I: 1, W: 1}[word.op] ?? 0);
     ++next[word.rank];
   }
+  return stuck;
+}
+
+/** Says which ranks wait for each other in words of a text without messages, if an input lacks. */
+function sayOfInput({text = '', error}) {
+  if (error?.rule !== 'input') return;
+  error.message =
+      error.message.replace(' and no recv for it is posted', '; no row makes it before');
+  const stuck = runRows(rowsOf(wordsByLine(withoutMessages(text)))), waits = new Set();
+  for (let at = stuck?.find(each => each); at && !waits.has(at); at = stuck[at.input.rank])
+    waits.add(at);
+  const words = Array.from(
+      waits,
+      ({rank, text, input}) =>
+          `rank ${rank} is at ${text}, which needs ${input.text} of rank ` + input.rank);
+  if (stuck)
+    error.message = 'input: the computations wait for each other: ' + words.join('; ') +
+        '. Move one of them behind what makes it possible';
+}
+
+/**
+ * The computation that, moved ahead of others in its row, lets rows end soonest, while no rank
+ * keeps more than `most` activations: {rank, record, before: a record, start}; null: there is
+ * none, the rows are long, or messages and sums take time too.
+ */
+function bestMove(data, most = Infinity) {
+  const letter = {[FORWARD]: 'F', [BACKWARD]: 'B', [INPUT_PART]: 'I', [WEIGHT_PART]: 'W'};
+  const {op, stage: s, micro: m, version: v, start, end} = data;
+  const wordOf = i =>
+      ({i, op: letter[op[i]], stage: s[i], micro: m[i], version: v[i], long: end[i] - start[i]});
+  const rows = data.computes.map(cells => Array.from(cells, wordOf));
+  const lastEnd = rows => runRows(rows) ? Infinity : Math.max(...rows.flat().map(each => each.end));
+  const isBound = (word, other) => word.stage === other.stage &&
+      (other.op ? word.micro === other.micro : word.version === other.version);
+  const {seconds} = data, isNear = Math.abs(lastEnd(rows) - seconds) < 1e-4 * seconds;
+  let best = null, soonest = seconds * (1 - 1e-4);
+  if (rows.flat().length > 128 || !isNear) return null;
+  rows.forEach((row, rank) => row.forEach((word, k) => {
+    for (let to = k - 1; to >= 0 && word.op && !isBound(word, row[to]); --to) {
+      const moved = [...row.slice(0, to), word, ...row.slice(to, k), ...row.slice(k + 1)];
+      let kept = 0;
+      const isTooMuch = moved.some(({op}) => (kept += {F: 1, B: -1, W: -1}[op] || 0) > most);
+      const last = isTooMuch ? Infinity : lastEnd(rows.map((each, r) => r === rank ? moved : each));
+      if (last < soonest)
+        [soonest, best] = [last, {rank, record: word.i, before: row[to].i, start: word.start}];
+    }
+  }));
+  return best;
 }
 
 /**
@@ -44,7 +99,7 @@ function runRows(rows) {
  * word of the result is, or is sent or received for.
  */
 function withMessages(text) {
-  const lines = wordsByLine(text), rows = lines.filter(line => line.length).slice(1);
+  const lines = wordsByLine(text), rows = rowsOf(lines);
   runRows(rows);
   const items = rows.map(row => row.map(word => ({text: word.text, time: word.start, of: word})));
   const messages = rows.flat().filter(({input, rank}) => input && input.rank !== rank);
