@@ -407,6 +407,8 @@ def check_game(checks, browser, file):
     page = browser.page()
     page.navigate(file + "#break")
     page.wait_until(READY)
+    page.evaluate("var shown = [], of = show; show = (r, plan) => of(r, plan, shown.push(r.game))")
+    checks.equal("what the link shows first", page.evaluate("begin().then(() => shown)"), [0])
     for level, moves in enumerate(MOVES):
         page.evaluate("game.begin(%d)" % level)
         checks.check("Not there yet" in page.evaluate(SCORE), "level %d begins solved" % level)

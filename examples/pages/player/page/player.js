@@ -60,9 +60,10 @@ function wordsOf(data, record, time) {
 
 /** Shows an answer as plan B. */
 function show(request, answer) {
+  document.querySelector('main').className = '';
   answer.request = request;
-  suggestWord(answer, request.game >= 0);
   if (request.game >= 0) sayOfInput(answer);
+  suggestWord(answer, request.game >= 0);
   const drawn = answer.records && answer.header;
   const data = drawn ? timelineData(answer) : null, length = clock.seconds;
   Object.assign(state, {request, answer, data, time: timeUnit(request.costs, data?.seconds || 1)});
@@ -288,22 +289,22 @@ async function begin() {
   showPresets();
   showMade();
   const first = page.plans[0], asked = location.hash ? await fromLink(location.hash) : null;
-  show(first.request, first.answer);
+  const isGame = location.hash === '#break' || (page.game && !location.hash);
+  if (isGame && !asked) byId('title').textContent = 'Break this pipeline';
   if (asked)
     await ask(asked, false);
-  else if (location.hash === '#break' || (page.game && !location.hash))
+  else if (isGame)
     await game.begin(0);
-  else if (location.hash.length > 1)
+  const isOwn = !state.answer;  // the first plan that is shown is the one that was asked for
+  if (isOwn) show(first.request, first.answer);
+  if (isOwn && !asked && !isGame && location.hash.length > 1)
     sayOfControls(
         'The address holds no plan that can be read: a part of the link is missing or changed. ' +
             'This is the plan that the page was written with.',
         true);
-  else if (page.plans[0].path && state.data) {  // the chain that ends last: the critical path
-    const ends = state.data.end;
-    line.path(chainOf(
-        state.data,
-        ends.indexOf(
-            Math.max(...state.data.computes.map(cells => ends[cells[cells.length - 1]] || 0)))));
+  else if (isOwn && first.path && state.data) {  // the chain that ends last: the critical path
+    const {end, computes} = state.data, last = cells => end[cells[cells.length - 1]] || 0;
+    line.path(chainOf(state.data, end.indexOf(Math.max(...computes.map(last)))));
   }
   document.documentElement.dataset.ready = Math.round(performance.now() - started);
 }
