@@ -412,8 +412,6 @@ def check_game(checks, browser, file):
     for level, moves in enumerate(MOVES):
         page.evaluate("game.begin(%d)" % level)
         checks.check("Not there yet" in page.evaluate(SCORE), "level %d begins solved" % level)
-        edit(page, text.replace("1F1v0", "1Q1v0", 1))
-        page.wait_until("planText.verdict.textContent.endsWith("
         text = page.evaluate("planText.field.value")
         page.evaluate("document.querySelector('#asks button').click()")
         said = page.evaluate("byId('asked').innerText")
@@ -423,6 +421,8 @@ def check_game(checks, browser, file):
             edit(page, text.replace("0F1v0 ", "").replace("0B0v0", "0B0v0 0F1v0"))
             page.wait_until("document.querySelector('#timeline .fault')?.innerText.includes("
                             "'rank 1 is at 1F1v0, which needs 0F1v0 of rank 0')")
+        edit(page, text.replace("1F1v0", "1Q1v0", 1))
+        page.wait_until("planText.verdict.textContent.endsWith("
                         "': 1Q1v0 is no word of a plan; did you mean 1F1v0?')")
         edit(page, text.replace("1F1v0", "hello", 1))  # nearer to no word
         page.wait_until("planText.verdict.className === 'error'"
@@ -441,6 +441,9 @@ def check_game(checks, browser, file):
     names = "[...document.querySelectorAll('#chart tr')].map(row => row.innerText).join()"
     page.wait_until("document.querySelector('#chart details').open = true, "
                     "%s.includes('zb-v') && %s.includes('your plan')" % (names, names))
+    axis = page.evaluate("[...document.querySelectorAll('#chart text')].map(each => "
+                         "each.textContent).filter(text => text.endsWith('%'))")
+    checks.check(all(float(text[:-1]) % 5 == 0 for text in axis), "the chart's axis: %r" % axis)
     said = page.evaluate("byId('chart').innerText")
     page.evaluate("document.querySelector('#chart svg').focus()")
     page.key("ArrowRight")

@@ -33,11 +33,12 @@ class Scatter {
     const y = bubble => 205 - bubble / most('bubble') * 185;
     const text = (x, y, words, anchor) =>
         `<text x="${x}" y="${y}" text-anchor="${anchor}">${words}</text>`;
-    const across = Array.from({length: Math.floor(most('kept')) + 1}, (_, k) => k);
+    const across = Array.from({length: most('kept') + 1}, (_, k) => k);
+    const step = [0.05, 0.1, 0.2, 0.25, 0.5].find(each => most('bubble') / each <= 3);
+    const shares = Array.from({length: most('bubble') / step + 1}, (_, k) => k * step);
     this.picture.innerHTML = text(245, 243, 'activations on the fullest rank', 'middle') +
         text(4, 11, 'bubble', 'start') + across.map(k => text(x(k), 223, k, 'middle')).join('') +
-        [0, 0.5, 1]
-            .map(part => part * most('bubble'))
+        shares
             .map(
                 share => `<path d="M50 ${y(share)}H440"/>` +
                     text(44, y(share) + 4, percent(share), 'end'))
