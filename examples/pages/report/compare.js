@@ -190,7 +190,8 @@ function comparedBars() {
   return [el(
       'div', {class: 'columns'},
       runBars(
-          'Where a step went, measured', 'The mean rank in the mean of the recorded updates.',
+          'Where a step went, measured',
+          'The mean rank in the mean of the recorded updates.' + aboutOther,
           time(({measured}) => measured), parts, seconds),
       runBars(
           'Where a step went, simulated', 'Simulated from the measured costs.', time(simulatedOf),

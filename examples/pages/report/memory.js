@@ -56,6 +56,11 @@ function levelsChart(shown) {
   return [
     el('h3', {},
        'Planned memory of the fullest rank' + (shown.levels ? '' : ', if nothing were pruned')),
+    el('p', {class: 'about'},
+       'At its fullest moment: a sum of gradients is partitioned once it is complete' +
+           (levels[3] ? '; ZeRO 3 has the stages in use whole, beside its shards, which is more ' +
+                            'than dense where stages are few.' :
+                        '.')),
     drawn((width) => stackedBars(width, rows, parts, {text: bytes, label: 56, end: 130}))
   ];
 }

@@ -213,6 +213,7 @@ const memoryAgainstPlan = (shown) =>
 const stepColors = [
   'forward-1', 'backward-1', 'update', 'no-core', 'waits', 'communication', 'series-2', 'bubble'
 ];
+const aboutOther = ' “Other” is idle time in which nothing that a rank waited for was under way.';
 const stepParts = (shown) => colored(shown.parts, stepColors);
 
 /** Ranks whose bars are one: each alone, or if there are many, those that compute the same. */
@@ -264,7 +265,7 @@ function whereAStepWent() {
       seconds(shown.seconds.measured / updates)} an update measured, ${
       seconds(simulatedOf(shown.seconds) / updates)} simulated.`;
   return panel(
-      'Where a step went', note + groupNote(shown, 'their means'),
+      'Where a step went', note + aboutOther + groupNote(shown, 'their means'),
       drawn(
           (width) =>
               [el('div', {class: 'tools'},
