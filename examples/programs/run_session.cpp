@@ -338,7 +338,7 @@ bool train_on_processes(const RunFlags& flags, const Prepare& prepare, const Fin
     auto is_set = [](const char* name) { return std::getenv(name) != nullptr; };
     if (leads && started->launcher == "Open MPI" && !is_set("OMPI_MCA_odls_base_sigkill_timeout") &&
         !is_set("PRTE_MCA_odls_base_sigkill_timeout"))
-      killed_in_a_second(true);
+      hint_at_kill(true);
     const int seat = known ? started->local_rank : transport.rank();
     const int told = started->local_size > 0 ? started->local_size : flags.ranks_per_host;
     const std::int64_t cap = flags.cap(told > 0 ? std::min(told, size) : size);
@@ -357,7 +357,7 @@ bool train_on_processes(const RunFlags& flags, const Prepare& prepare, const Fin
     if (complete && leads) finished(run, finish);
   };
   world->run(body, [&](const std::string& report, const std::exception& error) {
-    killed_in_a_second(false);
+    hint_at_kill(false);
     const bool is_shared = dynamic_cast<const SharedError*>(&error) != nullptr;
     if (!is_shared || world->transport().rank() == 0) tell_lines("", report);
     std::error_code none;  // rank 0 has saved: no other rank may find its lock abandoned

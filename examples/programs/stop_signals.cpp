@@ -12,7 +12,7 @@ namespace {
 
 std::atomic<int> received = 0;
 std::atomic<bool> training = false;
-std::atomic<bool> has_a_second = false;
+std::atomic<bool> hints = false;
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
 void on_signal(int signal) {
@@ -23,7 +23,7 @@ void on_signal(int signal) {
       "interrupted: the run saves after the plan under way, but mpirun kills it in a second; to "
       "give it longer, export OMPI_MCA_odls_base_sigkill_timeout=30 (PRTE_MCA_... for Open MPI 5), "
       "or send mpirun SIGUSR1\n";
-  if (has_a_second && (signal == SIGINT || signal == SIGTERM || signal == SIGHUP))
+  if (hints && (signal == SIGINT || signal == SIGTERM || signal == SIGHUP))
     std::ignore = ::write(STDERR_FILENO, line, sizeof line - 1);
 }
 
@@ -38,7 +38,7 @@ void handle_stop_signals() {
 
 void training_begins() { training = true; }
 
-void killed_in_a_second(bool saves) { has_a_second = saves; }
+void hint_at_kill(bool on) { hints = on; }
 
 int stopped_by() { return received; }
 

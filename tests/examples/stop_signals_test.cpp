@@ -1,10 +1,35 @@
 // What a run's terminal, its caller and a batch system do to it: signals, streams that are closed.
 // Not here: Ctrl-C and Ctrl-Z (runs_test.cpp), and signals under mpirun (processes_test.cpp).
-#include <csignal>
+#include "examples/programs/stop_signals.h"
 
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "nn/checkpoint/file.h"
 #include "tests/examples/runs.h"
 
 using namespace plangrad::tests;
+
+TEST_CASE("a signal prints how to get more time from mpirun where a run can still save") {
+  const Folder folder;
+  const std::string errors = folder / "errors";
+  for (const auto& [trains, hints] : {std::pair(false, true), {true, false}, {true, true}}) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::dup2(::creat(errors.c_str(), 0600), STDERR_FILENO);
+      plangrad::examples::handle_stop_signals();
+      plangrad::examples::hint_at_kill(hints);
+      if (trains) plangrad::examples::training_begins();
+      std::raise(SIGTERM);
+      ::_exit(0);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    CHECK(status == (trains ? 0 : SIGTERM));
+    CHECK(plangrad::nn::read_file(errors).empty() == !(trains && hints));
+  }
+}
 
 TEST_CASE("a run saves on each signal that asks it to end, and ends with its status") {
   const Runs runs;
