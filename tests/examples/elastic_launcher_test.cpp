@@ -71,25 +71,18 @@ TEST_CASE("the program elastic starts processes again when one is killed") {
 
 TEST_CASE("the program elastic starts nothing again that never began, and harms no other file") {
   const Runs runs{{"--data-parallel", "2", "--quiet"}};
-  Finished ended = elastic(runs, runs.words("none", {"--data", runs.path("missing.txt")}));
-  CHECK(ended.status == 2);
-  CHECK_THAT(ended.errors, Contains("before the first update: no rank is lost"));
+  check_ended(elastic(runs, runs.words("none", {"--data", runs.path("missing.txt")})), 2,
+              "before the first update: no rank is lost");
   CHECK_FALSE(std::filesystem::exists(runs.path("none")));
-  ended = elastic(runs, runs.words("text.txt"));
-  CHECK(ended.status == 2);
-  CHECK_THAT(ended.errors, Contains("choose another with --out"));
+  check_ended(elastic(runs, runs.words("text.txt")), 2, "choose another with --out");
   CHECK(std::filesystem::is_regular_file(runs.data));
   runs.train("other");
-  ended = elastic(runs, runs.words("other"));
-  CHECK(ended.status == 2);
-  CHECK_THAT(ended.errors, Contains("holds another run: continue that with --resume"));
+  check_ended(elastic(runs, runs.words("other")), 2,
+              "holds another run: continue that with --resume");
   CHECK(saved(runs, "other") > 0);
   for (const Words& own :
-       {Words{"--stop-after", "3"}, {"--save-every", "3"}, {"--transport", "threads"}}) {
-    ended = elastic(runs, runs.words("stopped", own));
-    CHECK(ended.status == 2);
-    CHECK_THAT(ended.errors, Contains("leave out " + own[0] + ": "));
-  }
+       {Words{"--stop-after", "3"}, {"--save-every", "3"}, {"--transport", "threads"}})
+    check_ended(elastic(runs, runs.words("stopped", own)), 2, "leave out " + own[0] + ": ");
   CHECK_FALSE(std::filesystem::exists(runs.path("stopped")));
 }
 
@@ -97,9 +90,11 @@ TEST_CASE("a run of processes that diverges is not started again") {
   const Runs runs{{"--data-parallel", "2", "--steps", "12", "--quiet", "--evaluate-every", "0"}};
   runs.train("run", {"--stop-after", "4"});
   runs.train("run/diverged", {"--stop-after", "1"});  // of another run
-  const Finished ended =
-      elastic(runs, {"train_gpt", "--resume", runs.path("run"), "--data", runs.data,
-                     "--learning-rate", "1e20", "--clip", "0", "--transport", "mpi"});
+  const Words diverges{"--learning-rate", "1e20", "--clip", "0"};
+  const auto resume = [&](const char* name) {
+    return Words{"train_gpt", "--resume", runs.path(name), "--data", runs.data} + diverges;
+  };
+  const Finished ended = elastic(runs, resume("run") + Words{"--transport", "mpi"});
   check_once(ended, 3, "a longer --warmup");
   CHECK_THAT(ended.errors,
              Contains("elastic: the run diverged, as another start would") &&
@@ -109,25 +104,18 @@ TEST_CASE("a run of processes that diverges is not started again") {
   CHECK(saved(runs, "run") == 4);
   // What is saved in memory alone may be wrong, and the run's folder has an older update.
   runs.train("kept", {"--stop-after", "4"});
-  const Words kept{"train_gpt",       "--resume", runs.path("kept"), "--data", runs.data, "--quiet",
-                   "--learning-rate", "1e20",     "--clip",          "0"};
   const std::string back = "--resume " + runs.path("kept") + " --at 4\n";
   CHECK_THAT(
-      elastic(runs, kept, {"--every", "1"}).errors,
+      elastic(runs, resume("kept") + Words{"--quiet"}, {"--every", "1"}).errors,
       Contains("go back: " + back) && Contains("elastic: to go back before update 5: " + back));
   // Of two stages only the last one meets it; the other stops because of that.
-  const Words stages{"train_gpt",   "--resume",   runs.path("run"),
-                     "--data",      runs.data,    "--learning-rate",
-                     "1e20",        "--clip",     "0",
-                     "--transport", "mpi",        "--stages",
-                     "2",           "--schedule", "1f1b"};
-  const Finished staged = elastic(runs, stages);
+  const Words stages{"--transport", "mpi", "--stages", "2", "--schedule", "1f1b"};
+  const Finished staged = elastic(runs, resume("run") + stages);
   check_once(staged, 3, "a longer --warmup");
   CHECK_THAT(staged.errors,
              Contains("go back: --resume " + runs.path("run") + " continues from update 4\n"));
   CHECK(saved(runs, "run") == 4);
   // A rank that is lost in the same update gives mpirun its status.
-  const Words diverges{"--learning-rate", "1e20", "--clip", "0"};
   check_ended(
       elastic(runs, runs.words("lost", diverges), scripted(runs, "mpirun \"$@\"\nexit 137")), 3,
       "elastic: the run diverged, as another start would");
@@ -167,23 +155,20 @@ TEST_CASE("a run of processes whose saves fail is not started again") {
     return elastic(runs, runs.words("full", more), scripted(runs, script));
   };
   // The save of update 2 is over when that of update 4 begins.
-  Finished ended = run_until(5, 137, {});
-  CHECK(ended.status == 1);
+  const Finished ended = run_until(5, 137, {});
+  check_ended(ended, 1,
+              "made update 5 and saved none, so another start would lose as much: is " +
+                  runs.folder / "" + " full?");
   CHECK(starts(runs) == 1);
-  CHECK_THAT(ended.errors, Contains("made update 5 and saved none, so another start would lose as "
-                                    "much: is " +
-                                    runs.folder / "" + " full?"));
   CHECK_THAT(ended.errors, Contains("name a folder with room by --memory"));
   // So is the last save when the run ends with an error.
-  ended = run_until(3, 1, {"--steps", "3"});
-  CHECK(ended.status == 1);
+  check_ended(run_until(3, 1, {"--steps", "3"}), 1, "made update 3 and saved none");
   CHECK(starts(runs) == 1);
-  CHECK_THAT(ended.errors, Contains("made update 3 and saved none"));
   // Saves may be under way when a rank is lost.
   for (int update : {3, 4}) {
-    ended = run_until(update, 137, {"--steps", std::to_string(update)});
+    check_ended(run_until(update, 137, {"--steps", std::to_string(update)}), 1,
+                "3 times in a row a rank was lost");
     CHECK(starts(runs) == 3);
-    CHECK_THAT(ended.errors, Contains("3 times in a row a rank was lost"));
   }
 }
 
