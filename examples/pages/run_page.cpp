@@ -19,8 +19,10 @@ using nlohmann::json;
 ///   simulated: what the report calls so, which has the computations' times
 static json player_request_of(const RecordedUpdates& recorded, const Timeline& simulated,
                               const std::string& run, const json& flags, const Summing& sums) {
-  Costs costs = measured_costs(recorded.plan, simulated, sums);
-  costs.latency = measured_costs(recorded.plan, recorded.timeline, sums).latency;
+  const Plan& plan = recorded.plan;
+  const std::string before = plan.steps == 1 ? " " : text("s ", plan.first + 1, " to ");
+  Costs costs = measured_costs(plan, simulated, sums);
+  costs.latency = measured_costs(plan, recorded.timeline, sums).latency;
   json known{{"forward", costs.forward},
              {"backward", costs.backward},
              {"input_part", costs.input_part},
@@ -29,16 +31,16 @@ static json player_request_of(const RecordedUpdates& recorded, const Timeline& s
              {"latency", costs.latency},
              {"reduction", name_of(sums.how)}};
   if (!sums.hosts.empty()) known["hosts"] = sums.hosts;
-  json asked{{"plan", print(recorded.plan)},
-             {"title", text(run, ": updates ", recorded.plan.first + 1, " to ",
-                            recorded.plan.first + recorded.plan.steps, " with measured costs")},
-             {"costs", known}};
+  json asked{
+      {"plan", print(plan)},
+      {"title", text(run, ": update", before, plan.first + plan.steps, " with measured costs")},
+      {"costs", known}};
   if (!flags.contains("--schedule")) return asked;
   for (const SpecField* field : spec_fields())
     if (const json flag = flags.value(field->flag_name(), json());
         !field->of_plans && !flag.is_null() && flag != "")
       asked["of"][field->name] = flag;
-  asked["of"].update({{"steps", recorded.plan.steps}, {"clip", recorded.plan.clip}});
+  asked["of"].update({{"steps", plan.steps}, {"clip", plan.clip}});
   return asked;
 }
 
