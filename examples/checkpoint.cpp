@@ -134,8 +134,7 @@ bool verify(const fs::path& run) {
   bool intact = true;
   for (const auto& [each, prefix] : folders_of(run)) {
     intact = !tell_if_lost(each, prefix) && intact;
-    for (const std::string& name : manifests_of(each))
-      intact = verify(each, name, prefix) && intact;
+    for (const auto& name : manifests_of(each)) intact = verify(each, name, prefix) && intact;
   }
   return verify_export(export_of(folder / ".."), "huggingface", intact ? folder : "") && intact;
 }

@@ -46,8 +46,7 @@ void check_words(const Words& words) {
 
 /// Locks the run's folder. Copies edited metrics aside, which copies from memory replace.
 /// throws: Error if --out holds what the run would replace, or another run writes there
-std::unique_ptr<plangrad::parallel::FolderLock> locked_folder(const LaunchOptions& options,
-                                                              const Words& words) {
+auto locked_folder(const LaunchOptions& options, const Words& words) {
   plangrad::parallel::SessionScope scope;
   std::error_code ignored;
   scope.out = options.out;

@@ -21,9 +21,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Folders that may not be read are left out, and do not end a search.
-constexpr auto unreadable = fs::directory_options::skip_permission_denied;
-
 /// The newest checkpoint and the bytes of its manifest, whatever the run saves meanwhile.
 /// throws: Error if no checkpoint is intact, or the run commits one at this moment
 std::pair<std::shared_ptr<const nn::Checkpoint>, std::string> open_newest(const fs::path& folder) {
@@ -96,9 +93,9 @@ RunCopy::RunCopy(fs::path from, fs::path to, double minutes, int last)
       next_(Clock::now() + std::chrono::duration_cast<Clock::duration>(every_)) {
   add_checkpoints(files_, to_ / "checkpoint");
   std::error_code gone;
-  fs::recursive_directory_iterator entry(to_, unreadable, gone), end;
-  for (; !gone && entry != end; entry.increment(gone))
-    own_[entry->path()] = version_of(entry->path());
+  fs::recursive_directory_iterator each(to_, fs::directory_options::skip_permission_denied, gone);
+  for (; !gone && each != end(each); each.increment(gone))
+    own_[each->path()] = version_of(each->path());
 }
 
 /// The version of a file; Version() for a folder, a link, or a path without anything.
@@ -195,22 +192,22 @@ void RunCopy::copy_all() {
 /// Copies what is beside the checkpoint, as far as it is still there. Of lines, whole ones.
 void RunCopy::copy_rest() {
   std::error_code gone;
-  fs::recursive_directory_iterator entry(from_, unreadable, gone), end;
-  for (; !gone && entry != end; entry.increment(gone)) {
-    const fs::path name = fs::relative(entry->path(), from_);
+  fs::recursive_directory_iterator each(from_, fs::directory_options::skip_permission_denied, gone);
+  for (; !gone && each != end(each); each.increment(gone)) {
+    const fs::path name = fs::relative(each->path(), from_);
     const bool is_apart = name == "checkpoint" || name == "diverged";
-    if (is_apart) entry.disable_recursion_pending();
+    if (is_apart) each.disable_recursion_pending();
     if (is_apart || name == "plangrad.lock") continue;
-    if (entry->is_directory(gone)) make_folder(to_ / name);
-    if (!entry->is_regular_file(gone)) continue;
+    if (each->is_directory(gone)) make_folder(to_ / name);
+    if (!each->is_regular_file(gone)) continue;
     try {
       write(to_ / name, [&](const fs::path& path) {
-        fs::copy_file(entry->path(), path, fs::copy_options::overwrite_existing);
+        fs::copy_file(each->path(), path, fs::copy_options::overwrite_existing);
         if (has_lines(name))
           fs::resize_file(path, nn::read_file(path, nn::most::data).rfind('\n') + 1);
       });
     } catch (const fs::filesystem_error&) {
-      if (fs::exists(entry->path(), gone)) throw;
+      if (fs::exists(each->path(), gone)) throw;
     }
   }
 }

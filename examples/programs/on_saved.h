@@ -1,6 +1,5 @@
-// FolderCheck and OnSaved: what a program does with its folder before a run writes there, and after
-// each save, such as pointing to the newest run. Not here: saves (parallel/session/saving.cpp).
-// Chapter 05.
+// What a program does with a run's folder before anything is written there, and after each save,
+// such as pointing to the newest run. Not here: saves (parallel/session/saving.cpp). Chapter 05.
 #pragma once
 
 #include "examples/programs/run_folder.h"
@@ -22,8 +21,7 @@ class FolderCheck : public RunObserver {
   }
 };
 
-/// Calls functions of the program after each save. Where one throws, observers behind this one do
-/// not hear of the save.
+/// Calls functions of the program after each save. One that throws ends the list of observers.
 class OnSaved : public RunObserver {
  public:
   using Calls = std::vector<std::function<void(const SessionScope& scope)>>;

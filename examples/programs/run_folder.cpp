@@ -200,22 +200,19 @@ std::string keep_edited_metrics(const parallel::SessionScope& scope) {
   const nlohmann::json written = saved.value("metrics", nlohmann::json());
   const std::string lines = (run / "metrics.jsonl").string(),
                     table = (run / "metrics.csv").string();
-  if (written.empty()) return "";
+  if (!written.contains("bytes")) return "";  // an earlier version
   // The session before was killed while it replaced its files: first metrics.jsonl, then the table.
   if (!parallel::begins_as(lines, written) && has_lines_of(run, saved)) return "";
-  const nlohmann::json rows = written.is_object() ? written.value("table", nlohmann::json())
-                                                  : nlohmann::json();  // null: an earlier version
+  const nlohmann::json rows = written.value("table", nlohmann::json());  // null: an earlier version
   const bool is_earlier =
       !fs::exists(lines + partial) && parallel::begins_as(table + partial, rows);
   const bool own_lines = is_as_written(lines, written, false);
   const bool own_table =
       is_earlier || (rows.is_null() ? own_lines : is_as_written(table, rows, true));
   std::string kept;
-  for (const auto& [file, is_own] : {std::pair(lines, own_lines), {table, own_table}}) {
-    if (is_own || !fs::exists(file)) continue;
-    kept += kept.empty() ? "the metrics as they are now stay in " : " and ";
-    kept += copy_aside(file);
-  }
+  for (const auto& [file, is_own] : {std::pair(lines, own_lines), {table, own_table}})
+    if (!is_own && fs::exists(file))
+      kept += (kept.empty() ? "the metrics as they are now stay in " : " and ") + copy_aside(file);
   return kept.empty() ? "" : kept + ", as others have changed them";
 }
 

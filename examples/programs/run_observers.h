@@ -29,9 +29,8 @@ struct ObservedRun {
   std::vector<std::function<void(const SessionScope& scope)>> saved = {};
 };
 
-/// A rank's observers, in the order of their calls: behind a check of the folder, the log is the
-/// first, as it has the files that others tell of, and the record the last, as it tells what the
-/// others changed.
+/// A rank's observers, in the order of their calls: a check of the folder; the log, as it has the
+/// files that others tell of; and at the end the record, as it tells what the others changed.
 Observers run_observers(const RunFlags& flags, const ObservedRun& run);
 
 }  // namespace plangrad::examples
