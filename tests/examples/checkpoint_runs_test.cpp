@@ -59,8 +59,7 @@ TEST_CASE("a damaged checkpoint is not continued from, but the one before is", "
   CHECK_THAT(sample.errors, Contains("warning: ") && Contains("is damaged: tensor "));
 
   const Finished resumed =
-      run({"train_gpt", "--resume", out, "--stop-after", "1", "--data", runs.data});
-  CHECK(resumed.status == 0);
+      succeeded(run({"train_gpt", "--resume", out, "--stop-after", "1", "--data", runs.data}));
   CHECK(std::count(resumed.errors.begin(), resumed.errors.end(), '\n') == 1);
   CHECK_THAT(resumed.errors, Contains("the checkpoint before it, of update 4, is used instead"));
   CHECK(run({"checkpoint", "verify", out}).status == 0);
@@ -199,8 +198,6 @@ TEST_CASE("metrics that others have edited stay beside those that replace them",
   std::ofstream(lines, std::ios::app) << "{\"loss\":1.5,\"step\":4}\n{";
   std::ofstream(table, std::ios::app) << "4,null\n4,1";
   CHECK_THAT(told(), !Contains("stay in"));
-  for (const std::string& file : {lines + ".before-2", table + ".before-2"})
-    CHECK_FALSE(fs::exists(file));
   from = runs.path("copy");  // goes on into the older run that it was copied from
   fs::copy(out, from, fs::copy_options::recursive);
   runs.resume("copy", {"--stop-after", "1"});

@@ -182,18 +182,15 @@ TEST_CASE("a run of processes is not started again when its memory is full") {
   const Finished ended =
       run(mounted + elastic_words(runs, runs.words("full", {"--lose", "1@5"}),
                                   script + Words{"--memory", runs.path("memory")}));
-  INFO(ended.errors);
-  CHECK(ended.status == 1);
+  check_ended(ended, 1, "is " + runs.path("memory") + " full?");
   CHECK(starts(runs) == 1);
-  CHECK_THAT(ended.errors, Contains("is " + runs.path("memory") + " full?"));
   CHECK(saved(runs, "full") >= 2);
 }
 
 TEST_CASE("a run of processes continues with fewer ranks, down to one") {
   const Runs runs{{"--data-parallel", "2", "--steps", "12", "--quiet"}};
-  const Finished ended =
-      succeeded(elastic(runs, runs.words("fewer", {"--lose", "1@8"}), {"--fewer"}));
-  CHECK_THAT(ended.errors, Contains("elastic: starts 1 rank after update "));
+  check_ended(elastic(runs, runs.words("fewer", {"--lose", "1@8"}), {"--fewer"}), 0,
+              "elastic: starts 1 rank after update ");
   CHECK(saved(runs, "fewer") == 12);
 }
 
@@ -264,21 +261,19 @@ TEST_CASE("a run that can't be copied stays in memory, and the program elastic t
   const Words script =
       scripted(runs, "mpirun \"$@\"\nstatus=$?\nprintf half >>$memory/metrics.jsonl\nmkdir -p " +
                          runs.path("out/metrics.jsonl/x") + "\nexit $status");
-  Finished ended = elastic(runs, runs.words("out"), script);
-  INFO(ended.errors);
-  CHECK(ended.status == 1);
-  CHECK_THAT(ended.errors, Contains("were done again\nelastic: the state in memory can't be copied "
-                                    "to " +
-                                    runs.path("out") + ": "));
+  const Finished ended = elastic(runs, runs.words("out"), script);
+  check_ended(ended, 1,
+              "were done again\nelastic: the state in memory can't be copied to " +
+                  runs.path("out") + ": ");
   CHECK_THAT(ended.errors, !Contains("tried again"));
   std::filesystem::remove_all(runs.path("out"));
   const std::size_t at = ended.errors.find("--resume ") + 9;
   const std::string left = ended.errors.substr(at, ended.errors.find(' ', at) - at);
   runs.resume(std::filesystem::path(left).filename(), {"--steps", "8", "--transport", "threads"});
-  ended = elastic(runs, runs.words("next"));
-  CHECK(ended.status == 0);
-  CHECK_THAT(ended.errors, Contains(left + " is left of a run that was killed or could not be "
-                                           "copied; continue it after update 8"));
+  check_ended(elastic(runs, runs.words("next")), 0,
+              left +
+                  " is left of a run that was killed or could not be copied; continue it after " +
+                  "update 8");
 }
 
 TEST_CASE("copies of a run's lines end with a whole one") {
