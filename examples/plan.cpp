@@ -169,11 +169,11 @@ void simulate_plan(const PlanRequest& request, const Plan& plan) {
 
 void compare_plans(const PlanRequest& request, const Flags& flags) {
   const std::string &one = request.schedule.plan_file, &other = request.other;
-  const int steps = std::max(usual_steps(request, one), usual_steps(request, other));
-  const NamedFacts a = side_of(request, one, steps), b = side_of(request, other, steps);
+  const auto [a, b] = sides_of(request, {one, other});
   const auto is_one = [&](const std::string& name) { return name == one || name == other; };
   if (std::ranges::none_of(schedule_names(), is_one))
     request.check_no_schedule(flags, text(one, ", ", other));
+  if (const std::string note = size_note(a, b); !note.empty()) tell("note: " + note);
   if (request.json) return print_json(compared_json(a, b));
   print_text(compared(a, b));
 }
@@ -272,7 +272,7 @@ void lower_flags(Flags flags, PlanRequest& request) {
 }
 
 void compare_flags(Flags flags, PlanRequest& request) {
-  const char* side = "a schedule's name, which the schedule flags complete, or a plan's file";
+  const char* side = "a plan's file, or a schedule's name, completed by flags or the other's file";
   flags.words("PLAN_A", request.schedule.plan_file, "", side).required();
   flags.words("PLAN_B", request.other, "", side).required();
   request.schedule.add_flags(flags, true);
@@ -344,8 +344,7 @@ const std::vector<Command>& commands() {
        "Prints the numbers of two plans side by side.",
        {{"Compare two schedules of one size",
          "plan compare gpipe 1f1b --stages 4 --microbatches 8 --backward 2"},
-        {"Compare an edited plan with a schedule's",
-         "plan compare my.plan 1f1b --stages 4 --microbatches 8"}},
+        {"Compare an edited plan with a schedule's", "plan compare my.plan 1f1b"}},
        compare_flags,
        compare_plans},
       {"machine",

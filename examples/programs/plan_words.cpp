@@ -14,11 +14,9 @@
 
 namespace plangrad::examples {
 
-namespace {
-
 /// Says which rank has the most of something, or that all have as much.
-std::string most_of(const std::vector<int>& by_rank, const char* verb, const char* what,
-                    const std::string& after) {
+static std::string most_of(const std::vector<int>& by_rank, const char* verb, const char* what,
+                           const std::string& after) {
   const auto [least, most] = std::minmax_element(by_rank.begin(), by_rank.end());
   const std::string much = text(verb, ' ', counted(*most, what), after);
   if (by_rank.size() == 1) return "The rank " + much;
@@ -26,38 +24,25 @@ std::string most_of(const std::vector<int>& by_rank, const char* verb, const cha
   return text("Rank ", most - by_rank.begin(), ' ', much, ", the most; others down to ", *least);
 }
 
-std::string about_deadlock(const parallel::Facts& facts) {
-  if (facts.capacity > 0)
-    return text("No deadlock, if each channel can hold ", counted(facts.capacity, "message"),
-                " that nobody has received yet.");
-  return "No deadlock: the plan ends even if every send waits for its receive.";
-}
-
-std::string about_reads(const parallel::Facts& facts) {
-  if (facts.drift == 0) return "A backward reads the version of the weights that its forward read.";
-  return text("A backward may read weights that are ", counted(facts.drift, "update"),
-              " newer than its forward's: drift ", facts.drift, '.');
-}
-
-std::string about_staleness(const parallel::Facts& facts) {
-  if (facts.staleness == 0)
-    return "Each gradient is taken on the newest weights: staleness 0, as without parallelism.";
-  return text("A gradient may be taken on weights that are ", counted(facts.staleness, "update"),
-              " old when it is applied: staleness ", facts.staleness, '.');
-}
-
-}  // namespace
-
 std::vector<std::string> sentences(const parallel::VerifiedPlan& verified) {
   const parallel::Facts& facts = verified.facts();
   const double share = 1.0 * std::ranges::max(facts.peak_microbatches) / verified.plan().stages;
   const std::string models =
       fmt::format(" ({:.3g} {} worth)", share, share > 1 ? "models'" : "model's");
   std::vector<std::string> all{
-      about_deadlock(facts),
+      facts.capacity == 0
+          ? "No deadlock: the plan ends even if every send waits for its receive."
+          : text("No deadlock, if each channel can hold ", counted(facts.capacity, "message"),
+                 " that nobody has received yet."),
       "Every gradient is summed once: each microbatch is in the sum of one update, on each stage.",
-      about_reads(facts),
-      about_staleness(facts),
+      facts.drift == 0
+          ? "A backward reads the version of the weights that its forward read."
+          : text("A backward may read weights that are ", counted(facts.drift, "update"),
+                 " newer than its forward's: drift ", facts.drift, '.'),
+      facts.staleness == 0
+          ? "Each gradient is taken on the newest weights: staleness 0, as without parallelism."
+          : text("A gradient may be taken on weights that are ", counted(facts.staleness, "update"),
+                 " old when it is applied: staleness ", facts.staleness, '.'),
       most_of(facts.live_versions, "keeps", "version", " of a stage's weights at once") + ".",
       most_of(facts.peak_microbatches, "keeps the activations of", "forward", models) + "."};
   if (verified.plan().sharded > 0) all.push_back(shards_in_words(verified.plan()) + '.');
@@ -120,29 +105,53 @@ static bool is_schedule_name(const std::string& name) {
   return std::ranges::count(parallel::schedule_names(), name) > 0;
 }
 
-int usual_steps(const PlanRequest& request, const std::string& name) {
-  std::error_code none;  // standard input is read once, later
-  if (!is_schedule_name(name) && std::filesystem::is_regular_file(name, none))
-    return read_plan(name).steps;
-  parallel::PlanSpec spec = request.schedule;
-  spec.schedule = is_schedule_name(name) ? name : "";
-  return spec.completed().steps;
+/// Sets the sizes that no flag gives to those of a plan's file.
+static void take_sizes(ScheduleFlags& flags, const parallel::Plan& plan) {
+  parallel::Layout& layout = flags.layout;
+  const auto take = [&](const char* field, int& size, int of_plan) {
+    if (!flags.gives(field)) flags.set(field, size, std::max(of_plan, 1));
+  };
+  take("stages", layout.stages, plan.stages);
+  if (!flags.endless) take("steps", layout.steps, plan.steps);
+  if (flags.cyclic()) return;  // replicas and microbatches follow from its stages
+  const int ranks = flags.behaviour().ranks(with_defaults(flags.behaviour(), layout));
+  take("data_parallel", layout.width, plan.ranks() / std::max(ranks, 1));
+  take("microbatches", layout.microbatches, plan.per_step / layout.width);
 }
 
-NamedFacts side_of(const PlanRequest& request, const std::string& name, int steps) {
-  PlanRequest one = request;
-  if (!one.schedule.endless) one.schedule.set("steps", one.schedule.layout.steps, steps);
-  const bool is_schedule = is_schedule_name(name);
-  PG_CHECK(is_schedule || name == "-" || std::filesystem::exists(name), name,
-           ": is neither a schedule nor a file with a plan",
-           autograd::did_you_mean(name, parallel::schedule_names()));
-  one.schedule.plan_file = "";
-  one.schedule.schedule = is_schedule ? name : "";
-  const parallel::VerifiedPlan verified =
-      parallel::verify(is_schedule ? one.schedule_plan() : read_plan(name));
-  return {is_schedule ? one.schedule.title() : printable_line(name),
-          all_facts(verified, parallel::encoded(with_backward(request.costs.costs), verified.plan(),
-                                                "--weight-bytes"))};
+std::array<NamedFacts, 2> sides_of(PlanRequest request, const std::array<std::string, 2>& names) {
+  ScheduleFlags& flags = request.schedule;
+  std::array<std::optional<parallel::Plan>, 2> files;
+  int steps = 0;  // of two schedules: those in which the longer one shows its gain
+  for (int i = 0; i < 2; ++i) {
+    flags.schedule = is_schedule_name(names[i]) ? names[i] : "";
+    PG_CHECK(flags.schedule != "" || names[i] == "-" || std::filesystem::exists(names[i]), names[i],
+             ": is neither a schedule nor a file with a plan",
+             autograd::did_you_mean(names[i], parallel::schedule_names()));
+    if (flags.schedule.empty()) files[i] = read_plan(names[i]);
+    steps = std::max(steps, flags.completed().steps);
+  }
+  std::array<NamedFacts, 2> sides;
+  for (int i = 0; i < 2; ++i) {
+    flags.schedule = names[i];
+    if (!files[i] && files[1 - i]) take_sizes(flags, *files[1 - i]);
+    if (!files[0] && !files[1] && !flags.endless) flags.set("steps", flags.layout.steps, steps);
+    const auto verified = parallel::verify(files[i] ? *files[i] : request.schedule_plan());
+    sides[i] = {files[i] ? printable_line(names[i]) : flags.title(),
+                all_facts(verified, parallel::encoded(with_backward(request.costs.costs),
+                                                      verified.plan(), "--weight-bytes"))};
+  }
+  return sides;
+}
+
+std::string size_note(const NamedFacts& a, const NamedFacts& b) {
+  std::string sizes;
+  const bool is_endless = a.facts.contains("period") || b.facts.contains("period");
+  for (const PlanFact& fact : plan_facts().first(is_endless ? 3 : 4)) {  // ranks, ..., updates
+    const json &of_a = a.facts.at(fact.place + 1), &of_b = b.facts.at(fact.place + 1);
+    if (of_a != of_b) sizes += text(sizes.empty() ? "" : ", ", fact.name, ' ', of_a, " and ", of_b);
+  }
+  return sizes.empty() ? "" : "the plans differ in size: " + sizes;
 }
 
 std::string compared(const NamedFacts& a, const NamedFacts& b) {

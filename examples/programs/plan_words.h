@@ -25,12 +25,12 @@ struct NamedFacts {
   nlohmann::json facts;
 };
 
-/// The updates of a side, a schedule or a plan's file, unless the request says how many.
-int usual_steps(const PlanRequest& request, const std::string& name);
-/// One side of a comparison: a schedule, which the request's flags complete and which makes this
-/// many updates, or a plan's file.
-/// throws: Error if `name` is neither
-NamedFacts side_of(const PlanRequest& request, const std::string& name, int steps);
+/// Both sides of a comparison, each a plan's file or a schedule. Flags complete a schedule; sizes
+/// that they leave open are those of the other side's file. throws: Error if a name is neither
+std::array<NamedFacts, 2> sides_of(PlanRequest request, const std::array<std::string, 2>& names);
+
+/// Says in which sizes two plans differ; empty: in none.
+std::string size_note(const NamedFacts& a, const NamedFacts& b);
 
 /// A table: a line for each number, with the plans' names above. A number that ranks differ in is
 /// the largest.

@@ -46,7 +46,15 @@ TEST_CASE("plan compare takes files, and names what is neither file nor schedule
   const Words show{"plan", "show", "--stages", "2", "--microbatches", "4", "--steps", "4"};
   const std::string file = folder.write("2bw.plan", output_of(show + Words{"--schedule", "2bw"}));
   const Words words{"plan", "compare", file, "1f1b", "--stages", "2", "--microbatches", "4"};
-  CHECK(json_of(words)["difference"]["updates"] == 0);  // four, as the file has
+  CHECK(json_of(words)["difference"]["updates"] == 0);            // four, as the file has
+  for (const char* schedule : {"1f1b", "data", "interleaved"}) {  // as large as the file, by itself
+    const Finished alone = succeeded(run({"plan", "compare", schedule, file, "--json"}));
+    CHECK(alone.errors.empty());
+    for (const char* size : {"ranks", "stages", "microbatches of an update", "updates"})
+      CHECK(nlohmann::json::parse(alone.output)["difference"][size] == 0);
+  }
+  CHECK(run({"plan", "compare", file, "1f1b", "--stages", "4"}).errors ==
+        "note: the plans differ in size: ranks 2 and 4, stages 2 and 4\n");
   const std::string text = output_of(words);
   CHECK_THAT(text, Contains("\nstaleness "));
   CHECK_THAT(text, Contains(" points\n"));  // bubbles differ
