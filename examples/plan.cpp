@@ -152,6 +152,7 @@ void simulate_plan(const PlanRequest& request, const Plan& plan) {
     return print_json(facts);
   }
   const Timeline timeline = simulate(verified, costs);
+  print_lines({{"updates", text(plan.steps, plan.is_endless() ? ", with one body" : "")}});
   print_lines(times(request, verified, costs, timeline, memory));
   if (!layers.empty())
     print_lines({{"layers of stages", fmt::format("{}", fmt::join(layers, " "))}});

@@ -49,7 +49,8 @@ TEST_CASE("plan verifies and simulates every length of an endless plan, also fro
   CHECK_THAT(verified, Contains("\nsteady state          9 s an update, bubble 0%\n"));
   const std::string simulated = output_of(Words{"plan", "simulate", file} + flags);
   CHECK(simulated == output_of(endless_2bw("simulate") + flags));
-  CHECK(simulated.starts_with("makespan              33 s\n"));
+  CHECK(simulated.starts_with(
+      "updates               3, with one body\nmakespan              33 s\n"));
   CHECK_THAT(simulated, Contains("\nsteady state          9 s an update, bubble 0%\n"));
   const auto json = json_of(Words{"plan", "simulate", file} + flags);
   CHECK(json["steady_state"] == nlohmann::json{{"seconds_per_update", 9.0}, {"bubble", 0}});

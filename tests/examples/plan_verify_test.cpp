@@ -98,7 +98,7 @@ TEST_CASE("plan verify and simulate print readable lines") {
   CHECK_THAT(output_of(words + Words{"17"}), Contains("\nreads of new weights  153 of 289\n"));
   const std::string simulated =
       output_of(small_plan("simulate", "2bw") + Words{"--forward", "1,1,1,0"});
-  CHECK(simulated.starts_with("makespan  "));
+  CHECK(simulated.starts_with("updates               3\nmakespan  "));
   CHECK_THAT(simulated, Contains("\nbusy  ") && Contains("\nbytes                 0 B\n"));
   CHECK_THAT(output_of({"plan", "verify", "--schedule", "1f1b", "--stages", "20"}),
              Contains("busy                  5% on every rank\n"));
