@@ -21,6 +21,7 @@ quote() {                                                              # quote N
   { printf '```\n$ build/bin/plan %s\n' "${*:2}"; plan "${@:2}"; printf '```\n'; } >"$new/$1.md"
 }
 fact() { plan verify "${@:2}" | sed -n "s/^$1  *//p"; }              # fact NAME FLAGS...
+makespan() { plan simulate --json "$@" 2>/dev/null | sed -n 's/^  "makespan": \([0-9.e+-]*\),*$/\1/p'; }
 
 # ---- the README
 plan poster --out "$new/poster.svg" >/dev/null
@@ -151,9 +152,7 @@ done
 # chunked NAME STAGES FORWARD FORMULA: four ranks and eight microbatches; a stage's forward takes
 # FORWARD, each part of its backward as long. Between updates of a long run, so that what one update
 # leaves idle the next one can use.
-seconds() {  # seconds STEPS FLAGS...
-  plan verify --json "${@:2}" --steps "$1" 2>/dev/null | sed -n 's/^  "makespan": \([0-9.e+-]*\),*$/\1/p'
-}
+seconds() { makespan "${@:2}" --steps "$1"; }  # seconds STEPS FLAGS...
 chunked() {
   local size="--schedule $1 --stages $2 --microbatches 8" cost="--forward $3" clipped idle
   cost+=" --backward $(awk -v f="$3" 'BEGIN { print 2 * f }')"
@@ -351,12 +350,8 @@ quote clipped show --schedule 2bw --stages 2 --microbatches 2 --clip --tied
   for d in 2 3 4 5 6 7 8; do
     row="| $d |"
     for m in 1 2 3 4 5 6 7; do
-      seconds=()
-      for steps in 24 48; do  # without the ends of a plan
-        seconds+=("$(plan simulate --schedule 2bw --stages $d --microbatches $m --steps $steps \
-          --backward 2 --json 2>/dev/null | sed -n 's/^  "makespan": \([0-9.]*\),*/\1/p')")
-      done
-      row+=$(awk -v a="${seconds[0]}" -v b="${seconds[1]}" -v m=$m 'BEGIN {
+      size="--schedule 2bw --stages $d --microbatches $m --backward 2"  # without the ends of a plan:
+      row+=$(awk -v a="$(seconds 24 $size)" -v b="$(seconds 48 $size)" -v m=$m 'BEGIN {
         each = (b - a) / (24 * m); printf each == 3 ? " **%g s** |" : " %g s |", each }')
     done
     echo "$row"
@@ -461,7 +456,6 @@ each_step() {  # each_step FLAGS...: messages of an update without the ends of a
 {
   echo '| latency of a message | `data` | `cyclic-v2`, data | pipeline | model | zero |'
   echo '| --- | --- | --- | --- | --- | --- |'
-  makespan() { plan simulate "$@" --json | sed -n 's/^  "makespan": \([0-9.]*\),*/\1/p'; }
   longer() {
     awk -v a="$(makespan "$@" --steps 9)" -v b="$(makespan "$@" --steps 7)" \
       'BEGIN { print (a - b) / 2 " s" }'
@@ -534,8 +528,7 @@ later_drops() {
   zero_time() {  # zero_time NAME CHANGE FLAGS...
     local steps seconds=() sums
     for steps in 9 7; do
-      seconds+=("$(plan show $side_by_side "${@:3}" --steps $steps | $2 | plan simulate --json $slow_links - |
-        sed -n 's/^  "makespan": \([0-9.]*\),*/\1/p')")
+      seconds+=("$(plan show $side_by_side "${@:3}" --steps $steps | $2 | makespan $slow_links -)")
     done
     sums=$(plan show $side_by_side "${@:3}" --steps 1 | $2 | sed -n 2p | tr ' ' '\n' |
       awk '/B/ { if (++alive > most) most = alive } /Dp|S/ { if (alive > 0) --alive } END { print most }')

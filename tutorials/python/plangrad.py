@@ -13,13 +13,29 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]  # the clone
-COMPARED = ("makespan", "bubble", "live_versions", "peak_microbatches", "staleness", "drift")
+COMPARED = ("makespan", "bubble", "live_versions", "peak_microbatches", "staleness", "drift",
+            "ranks", "stages", "per_step", "steps")
+
+IN_PYTHON = (  # what programs say, and what it is here: rows for lines, arguments for flags
+    (r"(?m)^error: | \(--help lists the flags\)|\s+$", ""), (r"--plan \S+/plan\b", "this plan"),
+    (r"(standard input|\S+/plan): plan, line 1\b", "the header"),
+    (r"(standard input|\S+/plan): plan, line (\d+)", lambda line: f"row {int(line[2]) - 2}"),
+    (r"--([a-z]+(?:-[a-z]+)*)( (?=-?\d))?",
+     lambda flag: flag[1].replace("-", "_") + ("=" if flag[2] else "")))
 
 
 class PlanError(ValueError):
-    """A program rejected a plan or a flag. `rule`, `rank` and `cell` (a word of the rank's row) say
+    """A program rejected a plan or an argument. `rule`, `rank` and `cell` (a word of its row) say
     which rule the plan breaks and where; they are None where it is something else."""
     rule = rank = cell = None
+
+    def __init__(self, said):
+        for words, here in IN_PYTHON:
+            said = re.sub(words, here, said)
+        super().__init__(said)
+        broken = r"(?m)^(?:.* each other|([a-z ]+)): rank (\d+)(?:,| is at) (?:(\S+)[:,] )?"
+        if found := re.search(broken, said):
+            self.rule, self.rank, self.cell = found[1] or "hang", int(found[2]), found[3]
 
 
 def program(name):
@@ -36,7 +52,7 @@ def _plan(*words, text=None):
     """Runs a command of `plan`, of which JSON about a wrong plan is an answer, too."""
     done = subprocess.run([program("plan"), *words], input=text, capture_output=True, text=True)
     if done.returncode and not done.stdout:
-        raise PlanError(done.stderr.strip())
+        raise PlanError(done.stderr)
     return done.stdout
 
 
@@ -104,10 +120,7 @@ class Plan:
         if facts["verified"]:
             return facts
         error = PlanError(facts["message"])
-        error.rule = facts["rule"]
-        if facts["rank"] >= 0:
-            row = [word for word in self.rows[facts["rank"]] if word not in "|-"] + [None]
-            error.rank, error.cell = facts["rank"], row[facts["index"]]  # None: its end
+        error.rule = facts["rule"]  # also where it is broken on no rank
         raise error
 
     def verify(self):
@@ -121,23 +134,20 @@ class Plan:
         kept = zip(facts["live_versions"], facts["peak_microbatches"], facts["breakdown"]["ranks"])
         rows = [{"rank": rank, "versions": versions, "microbatches": micros, **seconds}
                 for rank, (versions, micros, seconds) in enumerate(kept)]
-        for row in rows:
-            row.pop("other")  # a part of what it waits
-        return _table(rows)
+        return _table([{key: row[key] for key in row if key != "other"} for row in rows])
 
     def compare(self, other, **costs):
-        """Returns a table of this plan and another one, or the schedule of that name with the same
-        flags. Of numbers that each rank has, it shows the largest."""
+        """Returns a table of this plan and another one, or the schedule of that name: by the same
+        flags, and where these say no size, with this plan's stages, ranks, microbatches and
+        updates. The last columns say the sizes. Of numbers that each rank has, it shows the largest."""
+        sides = [(self.schedule or "this", self.facts(**costs))]
         if isinstance(other, str):
-            steps = {} if self.flags.get("endless") else {"steps": self.facts()["steps"]}
-            other = plan(other, **{**self.flags, **steps})
-        rows = []
-        for each, name in (self, "this"), (other, "other"):
-            facts = each.facts(**costs)
-            rows.append({"plan": each.schedule or name})
-            for key in COMPARED:
-                rows[-1][key] = max(facts[key]) if isinstance(facts[key], list) else facts[key]
-        return _table(rows)
+            words = "compare", "-", other, "--json", *_flags({**self.flags, **costs})
+            sides += [(other, json.loads(_plan(*words, text=str(self)))["b"]["facts"])]
+        else:
+            sides += [(other.schedule or "other", other.facts(**costs))]
+        return _table([{"plan": name, **{key: max(facts[key]) if isinstance(facts[key], list) else
+                                         facts[key] for key in COMPARED}} for name, facts in sides])
 
     def _repr_html_(self):
         """Shows the plan player's page; that of a wrong plan shows where it stops."""
@@ -171,7 +181,7 @@ class Plan:
                     yield from (line for line in map(json.loads, lines) if "loss" in line)
                     time.sleep(0 if ended else 0.05)
                 if run.returncode:
-                    raise PlanError(Path(log.name).read_text().strip())
+                    raise PlanError(Path(log.name).read_text())
             finally:  # also where the reader stops early
                 run.terminate()
                 run.wait()
