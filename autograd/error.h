@@ -1,4 +1,4 @@
-// Error: the one exception of plangrad; PG_CHECK, which throws it; did_you_mean, for its messages.
+// Error: the one exception of plangrad; PG_CHECK, which throws it; what its messages are made of.
 // Not here: recovery. A message says what was expected, what came, and what to do about it.
 // Chapters 01 and 02.
 #pragma once
@@ -30,6 +30,12 @@ std::string text(const Parts&... parts) {
   std::ostringstream out;
   (out << ... << parts);
   return out.str();
+}
+
+/// A number of things in words: "1 rank", "2 microbatches", "3 losses".
+inline std::string counted(std::int64_t number, const std::string& thing) {
+  const bool hisses = thing.ends_with("ch") || thing.ends_with('s');
+  return text(number, ' ', thing, number == 1 ? "" : hisses ? "es" : "s");
 }
 
 /// Throws an Error made of the other arguments unless `condition` is true. On in every build.

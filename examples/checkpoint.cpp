@@ -82,8 +82,8 @@ bool verify(const fs::path& folder, const std::string& manifest, const std::stri
                     checkpoint.has_checksums()
                         ? ": intact: "
                         : ": complete, but without checksums, so damage would not be found: ",
-                    tensors_of(checkpoint).size(), " tensors in ", checkpoint.files().size(),
-                    " files, ", bytes_text(bytes)));
+                    counted(tensors_of(checkpoint).size(), "tensor"), " in ",
+                    counted(checkpoint.files().size(), "file"), ", ", bytes_text(bytes)));
     return true;
   } catch (const Error& error) {
     if (bytes_of(folder / manifest) != before) return verify(folder, manifest, prefix);

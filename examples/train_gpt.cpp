@@ -86,7 +86,7 @@ void check_planned(const GptRun& run, int vocabulary) {
   const std::int64_t planned = run.planned_vocabulary;
   if (planned > 0 && planned != vocabulary && rank_here() == 0)
     tell(text("warning: the model of --plan-from ", run.plan_from.string(), " has a vocabulary of ",
-              planned, " tokens, and this run one of ", vocabulary,
+              counted(planned, "token"), ", and this run one of ", vocabulary,
               ": the plan's seconds and memory are those of another model"));
 }
 
@@ -96,9 +96,9 @@ int parts_of(const GptRun& run) { return run.model.layers + 2; }
 void check_stages(const GptRun& run, int stages) {
   const int parts = parts_of(run);
   if (!run.parts.layout.cuts.empty()) return;  // which may cut blocks, too
-  PG_CHECK(stages <= parts, stages, " stages: a GPT of --layers ", run.model.layers, " has ", parts,
-           " parts to cut between: the embedding, ", counted(run.model.layers, "block"),
-           " and the head; use at most ", parts,
+  PG_CHECK(stages <= parts, counted(stages, "stage"), ": a GPT of --layers ", run.model.layers,
+           " has ", parts, " parts to cut between: the embedding, ",
+           counted(run.model.layers, "block"), " and the head; use at most ", parts,
            " stages (fewer --stages, --chunks or --ranks), or at least --layers ", stages - 2);
 }
 

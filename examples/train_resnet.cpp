@@ -36,7 +36,7 @@ ReadyRun prepare(const ResnetRun& run, int started) {
   const RunLayout layout(run, started, /*tied*/ false, resnet18_layers);
   const auto data = std::make_shared<const ImageData>(load_image_data(run.data.string()));
   PG_CHECK(layout.rows_per_step() <= data->training.size(), "--batch ", run.batch, ": there are ",
-           data->training.size(), " images to train on; use a smaller batch");
+           counted(data->training.size(), "image"), " to train on; use a smaller batch");
   check_resume(run, {data->training.checksum(), data->validation.checksum()});
   Training training = layout.training(run.model(data->training));
   training.optimizer = run.make_optimizer();

@@ -52,7 +52,7 @@ export OMP_WAIT_POLICY=passive
 
 train() { "$train" --data "$data" --quiet --overwrite --out "$runs/run" "$@"; }
 value() { sed -n "s/^ *\"$1\": \([-0-9.e]*\),*$/\1/p" "$runs/run/summary.json"; }
-machine() { printf 'Measured on %s on %s cores of %s.\n\n' "$(date -I)" "$(nproc --all)" \
+machine() { printf 'Measured on %s on %s of %s.\n\n' "$(date -I)" "$(nproc --all | sed 's/$/ cores/; s/^1 cores/1 core/')" \
   "$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)"; }
 
 lost_rank() {

@@ -228,8 +228,8 @@ void ElasticRun::lose(const RanksLost& lost) {
   repeated_ += again;
   times_ += static_cast<int>(lost.lost.size());
   news_.push_back(text(names, lost.lost.size() == 1 ? " is" : " are", " lost in update ", update,
-                       "; the run goes on after update ", saved_, ", ", again,
-                       again == 1 ? " update is" : " updates are", " done again"));
+                       "; the run goes on after update ", saved_, ", ", counted(again, "update"),
+                       again == 1 ? " is done again" : " are done again"));
   tell_lines("", lost.what());
 }
 

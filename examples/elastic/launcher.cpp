@@ -250,7 +250,7 @@ int Launcher::run() {
     copy_.copy();
     if (interruptions > 0) return end(128 + signal_number);
     if (vain_ < options_.tries) continue;
-    tell(text("elastic: ", options_.tries, " times in a row a rank was lost before an ",
+    tell(text("elastic: ", counted(options_.tries, "time"), " in a row a rank was lost before an ",
               "update was saved; see what the program says above"));
     return end(failed);
   }

@@ -22,10 +22,6 @@ std::size_t characters(const std::string& text) {
   return std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; });
 }
 
-std::string counted(int count, const char* what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
-
 }  // namespace
 
 std::string breakdown_table(const Breakdown& breakdown) {

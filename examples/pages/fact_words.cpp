@@ -58,7 +58,8 @@ std::string steps_text(const Json& steps, const Json& facts) {
   const int count = steps, period = facts.value("period", 0);
   std::string line = fmt::format("{} x {}", count, facts["per_step"].get<int>());
   if (period == 0) return line;
-  return line + fmt::format("; without a body {} steps, each body adds {}", count - period, period);
+  return line +
+         text("; without a body ", counted(count - period, "step"), ", each body adds ", period);
 }
 
 /// Writes which stages read new weights: "3 of 4; the stages of each microbatch: 01 11".

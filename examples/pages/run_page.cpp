@@ -129,7 +129,7 @@ std::vector<std::pair<std::string, std::string>> pretended_facts(const json& sum
     facts.emplace_back("pretended links",
                        fmt::format("{} s, {} bytes/s{}", summary["latency"].get<double>(),
                                    summary["bandwidth"].get<double>(),
-                                   ranks > 0 ? fmt::format(", a card for {} ranks", ranks) : ""));
+                                   ranks > 0 ? ", a card for " + counted(ranks, "rank") : ""));
   }
   if (const std::int64_t late = summary.value("late", 0); late > 0)
     facts.emplace_back("not as pretended", lateness(late, summary["computations"]));

@@ -76,11 +76,10 @@ std::string head(const std::vector<RankProfile>& ranks) {
       "An update{}, mean of {}. ",
       ranks.size() > 1 ? fmt::format(" of {} ranks together", ranks.size()) : "", first.updates);
   line += fmt::format(
-      "Limits, measured at the end with the {} thread{} of {}: products {:.0f} GFLOP/s in f32 and "
+      "Limits, measured at the end with the {} of {}: products {:.0f} GFLOP/s in f32 and "
       "{:.0f} in bf16; copying {:.1f} GB/s, read and written.\n\n",
-      first.threads, first.threads == 1 ? "" : "s",
-      ranks.size() > 1 ? "a rank (here rank 0)" : "the rank", first.rates.f32 / 1e9,
-      first.rates.bf16 / 1e9, first.rates.bandwidth / 1e9);
+      counted(first.threads, "thread"), ranks.size() > 1 ? "a rank (here rank 0)" : "the rank",
+      first.rates.f32 / 1e9, first.rates.bf16 / 1e9, first.rates.bandwidth / 1e9);
   return line;
 }
 

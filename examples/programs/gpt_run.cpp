@@ -118,7 +118,7 @@ TextData GptRun::load_data() const {
   const bool is_own = vocabulary == from.string() || !text.vocabulary;
   const int needed = is_own && text.vocabulary ? text.vocabulary->size_without_added() : size;
   PG_CHECK(size == model.vocabulary || (is_own && needed <= model.vocabulary), "--from ",
-           from.string(), ": its model knows ", model.vocabulary, " tokens, and ",
+           from.string(), ": its model knows ", counted(model.vocabulary, "token"), ", and ",
            text.vocabulary ? "--vocab " + vocabulary : data.string(), " has ", size,
            "; leave out --vocab, or use the data that belongs to the model");
   PG_CHECK(

@@ -133,7 +133,7 @@ void ScheduleFlags::fit(int ranks) {
   if (ranks == 0 || ranks == wanted) return;
   std::string placed =
       cyclic() ? text("--setting ", setting()) : text("--data-parallel ", layout.width);
-  throw autograd::Error(text(ranks, " ranks: the schedule ", schedule, " with --stages ",
+  throw autograd::Error(text(counted(ranks, "rank"), ": the schedule ", schedule, " with --stages ",
                              layout.stages, " and ", placed, " needs ", wanted));
 }
 

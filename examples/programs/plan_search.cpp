@@ -167,7 +167,7 @@ std::vector<std::string> extras_of(const Candidate& plan) {
   const Layout& layout = plan.layout;
   std::vector<std::string> extras;
   if (has_chunks(plan) || (plan.depth() == 1 && layout.stages > 1))
-    extras.push_back(text(layout.chunks, " stages a rank"));
+    extras.push_back(counted(layout.chunks, "stage") + " a rank");
   if (!layout.codec.is_none()) extras.push_back("sums " + print(layout.codec));
   if (!layout.channel.is_none()) extras.push_back("messages " + print(layout.channel));
   if (plan.pruned > 0) extras.push_back(fmt::format("{:.4g}% pruned", 100 * plan.pruned));
@@ -264,7 +264,7 @@ Json SearchFlags::run() const {
   {
     ProgressLine line;
     const auto show = [&](std::size_t done, std::size_t all) {
-      line.show(fmt::format("{} of at most {} plans", done, all));
+      line.show(fmt::format("{} of at most {}", done, counted(all, "plan")));
     };
     result = parallel::search(evaluation,
                               candidates(evaluation, layers, flags.devices, flags.batch, space),
@@ -368,11 +368,11 @@ std::string search_words(const Json& found) {
   const bool is_large = count >= 1e8;
   std::string words = fmt::format(
       "{:.3g} {} parameters in {}, {} of {}, {} an update\n"
-      "{} plans: {} simulated",
+      "{}: {} simulated",
       count / (is_large ? 1e9 : 1e6), is_large ? "billion" : "million",
       found["dtype"].get<std::string>(), counted(found["devices"], "device"),
       found["machine"].get<std::string>(), counted(found["batch"], "example"),
-      found["candidates"].get<std::size_t>(), found["simulated"].get<std::size_t>());
+      counted(found["candidates"], "plan"), found["simulated"].get<std::size_t>());
   if (found["memory"] > 0)
     words += fmt::format(", {} of those looked at do not fit {}",
                          found["refused"].get<std::size_t>(), bytes_text(found["memory"]));

@@ -130,8 +130,8 @@ parallel::Pretended PretendFlags::found(int stages, int ranks, int ranks_per_hos
     PG_CHECK(result.topology.host(ranks - 1) == 0 || result.topology.links.empty() ||
                  std::ranges::any_of(result.topology.links, joins_hosts),
              "--pretend-machine ", machine, ": no link joins its hosts, and ", ranks,
-             " ranks are more than the ", result.topology.devices_per_host,
-             " devices of one; use fewer ranks, or a machine with a link \"of a host\"");
+             " ranks are more than the ", counted(result.topology.devices_per_host, "device"),
+             " of one; use fewer ranks, or a machine with a link \"of a host\"");
   }
   if (!is_given(link)) return result;
   PG_CHECK(ranks > 1, "--pretend-link: one rank sends no messages; leave it out, or use none");

@@ -20,13 +20,8 @@ class Option;
 
 namespace plangrad::examples {
 
+using autograd::counted;
 using autograd::text;
-
-/// A number of things in words: "1 rank", "2 microbatches", "3 losses".
-inline std::string counted(std::int64_t number, const std::string& thing) {
-  const bool hisses = thing.ends_with("ch") || thing.ends_with('s');
-  return text(number, ' ', thing, number == 1 ? "" : hisses ? "es" : "s");
-}
 
 /// The value of a flag that has no bound on this side.
 namespace limits {

@@ -64,16 +64,15 @@ void PruneFlags::check(const parallel::CodecSpec& codec, const std::string& plan
   const int masks = method == "lottery"      ? sparse::lottery_rounds(fraction)
                     : method == "early-bird" ? sparse::EarlyBird::window
                                              : 0;
-  PG_CHECK(found.after + masks * found.every < steps, "--prune-method ", method, ": ", masks,
-           " times --prune-every ", found.every, " after update ", found.after, " is more than ",
-           "the run's ", steps, " --steps; give it more, or a smaller --prune-every");
+  PG_CHECK(found.after + masks * found.every < steps, "--prune-method ", method, ": ",
+           counted(masks, "time"), " --prune-every ", found.every, " after update ", found.after,
+           " is more than the run's ", steps, " --steps; give it more, or a smaller --prune-every");
 }
 
 void PruneFlags::check_begins(int done, int steps) const {
   const int begins = settings(steps, 0).after;
-  PG_CHECK(begins > done, "--prune-after ", begins, ": the run has done ", done,
-           " updates already, ", "so pruning can only begin later; use --prune-after ", done + 1,
-           " or more");
+  PG_CHECK(begins > done, "--prune-after ", begins, ": the run has done ", counted(done, "update"),
+           " already, so pruning can only begin later; use --prune-after ", done + 1, " or more");
 }
 
 sparse::PruneSettings PruneFlags::settings(int steps, std::uint64_t seed) const {

@@ -11,8 +11,8 @@ namespace plangrad::examples {
 
 RunLayout::RunLayout(const RunFlags& run, int started, bool tied, int layers)
     : run_(run), tied_(tied), parts_(run.parts), ranks_(started > 0 ? started : run.ranks) {
-  PG_CHECK(run.ranks == 0 || run.ranks == ranks_, "--ranks ", run.ranks, ", but ", ranks_,
-           " ranks were started");
+  PG_CHECK(run.ranks == 0 || run.ranks == ranks_, "--ranks ", run.ranks, ", but ",
+           counted(ranks_, "rank"), ranks_ == 1 ? " was started" : " were started");
   if (!parts_.plan_file.empty()) {
     read_own_plan();
   } else {
@@ -38,7 +38,8 @@ RunLayout::RunLayout(const RunFlags& run, int started, bool tied, int layers)
   plans_ = make_plans();
   int wanted = first_plan()->plan().ranks();
   if (ranks_ == 0) ranks_ = wanted;
-  PG_CHECK(wanted == ranks_, ranks_, " ranks: --plan ", parts_.plan_file, " needs ", wanted);
+  PG_CHECK(wanted == ranks_, counted(ranks_, "rank"), ": --plan ", parts_.plan_file, " needs ",
+           wanted);
   choose_reduction();
   check_reduction();
 }
@@ -172,7 +173,7 @@ std::shared_ptr<parallel::Plans> RunLayout::make_plans() const {
 parallel::Training RunLayout::training(const Model& model) const {
   const auto layers = static_cast<int>(model.size());
   PG_CHECK(!parts_.gives("chunks") || layout_.stages <= layers, "--chunks ", layout_.chunks,
-           " on each of ", ranks_ / layout_.width, " ranks: a model of ", layers,
+           " on each of ", counted(ranks_ / layout_.width, "rank"), ": a model of ", layers,
            " layers can't be cut into ", layout_.stages, " stages; use fewer --chunks or --ranks");
   parallel::Training training(model, layout_.stages, layout_.cuts);
   training.dtype = run_.dtype == "bf16" ? DType::bf16 : DType::f32;

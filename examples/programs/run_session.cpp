@@ -30,8 +30,8 @@ void check_resume(const RunFlags& run, const DataChecksums& data, bool other_val
            "--resume: the run was validated on another ", run.kind_of_data, " than that of ",
            run.data.string());
   const std::int64_t step = run.resumed->manifest().step;
-  PG_CHECK(step < run.steps, "--resume: the run has done ", step, " of its ", run.steps,
-           " updates; give it more with --steps");
+  PG_CHECK(step < run.steps, "--resume: the run has done ", step, " of its ",
+           counted(run.steps, "update"), "; give it more with --steps");
 }
 
 RunSettings session_settings(const RunFlags& run, const RunLayout& layout, const Training& training,
@@ -88,7 +88,7 @@ void check_period(const CodecSpec& spec, int first, int last, bool chosen) {
     return std::ranges::count(kind.numbers, bits, &CodecNumber::value) > 0;
   };
   PG_CHECK(next_multiple(spec.period, first) < last, "--codec ", print(spec), ": bits are ",
-           "chosen after each ", spec.period, " updates, and this run ends after ", last,
+           "chosen after each ", counted(spec.period, "update"), ", and this run ends after ", last,
            " with those that it began with; use ", codecs_to_use(with_bits, true),
            ", more --steps, or a shorter period: ", spec.name, ':', spec.bucket, ":N");
 }
@@ -103,8 +103,8 @@ ReadyRun checked(const RunFlags& flags, ReadyRun run, bool one_process) {
   const Plans::Shared shared = run.layout.first_plan();
   const Plan& plan = shared->plan();
   const std::int64_t micros = (std::int64_t{run.settings.steps} + 1) * plan.per_step;
-  PG_CHECK(micros < most_microbatches, "--steps ", run.settings.steps, " of ", plan.per_step,
-           " microbatches each: a run has fewer than ", most_microbatches,
+  PG_CHECK(micros < most_microbatches, "--steps ", run.settings.steps, " of ",
+           counted(plan.per_step, "microbatch"), " each: a run has fewer than ", most_microbatches,
            " microbatches in all; give it fewer --steps");
   ObservedRun& observed = run.settings.observed;
   observed.codec = plan.codec;

@@ -110,8 +110,8 @@ class PairCounts {
 }  // namespace
 
 BytePairVocabulary train_byte_pairs(std::string_view text, int size) {
-  PG_CHECK(size >= 257, "a byte-pair vocabulary of ", size, " tokens is too small: 256 bytes and ",
-           end_of_text, " need 257");
+  PG_CHECK(size >= 257, "a byte-pair vocabulary of ", counted(size, "token"),
+           " is too small: 256 bytes and ", end_of_text, " need 257");
   std::vector<std::string> tokens, merges;
   // GPT-2 numbers the bytes in the order of their symbols.
   std::map<char32_t, int> bytes_by_symbol;

@@ -107,8 +107,8 @@ ImageSet::ImageSet(IdxImages images, std::vector<std::uint8_t> labels, PixelStat
     : images_(std::move(images)), labels_(std::move(labels)), statistics_(statistics) {
   PG_CHECK(images_.count > 0, "there are no images: give files with images");
   PG_CHECK(images_.count == static_cast<std::int64_t>(labels_.size()), images_.name, ": there are ",
-           images_.count, " images and ", labels_.size(),
-           " labels: give the two files that belong together");
+           counted(images_.count, "image"), " and ", counted(labels_.size(), "label"),
+           ": give the two files that belong together");
   classes_ = 1 + *std::max_element(labels_.begin(), labels_.end());
 }
 

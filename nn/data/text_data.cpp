@@ -78,7 +78,7 @@ Batch TokenData::batch(std::uint64_t seed, std::int64_t step, std::int64_t first
 
 std::int64_t TokenData::evaluation_windows(std::int64_t context) const {
   PG_CHECK(context >= 1, "a context of ", context, " tokens is too short: it needs at least 1");
-  PG_CHECK(size() > context, name_, " has ", size(), " tokens, a context of ", context,
+  PG_CHECK(size() > context, name_, " has ", counted(size(), "token"), ", a context of ", context,
            " needs at least ", context + 1, ": give more text or a shorter context");
   return (size() - 1) / context;
 }

@@ -94,7 +94,7 @@ void initialize(const ParameterList& parameters, const Tensor& weights, std::uin
 /// throws: Error unless the model has layers [first, last), and they are at least `least`
 static void check_range(const Model& model, int first, int last, int least) {
   PG_CHECK(0 <= first && last - first >= least && last <= static_cast<int>(model.size()),
-           "no layers [", first, ",", last, ") in a model with ", model.size(), " layers");
+           "no layers [", first, ",", last, ") in a model with ", counted(model.size(), "layer"));
 }
 
 Stage::Stage(const Model& model, int first, int last, const ParameterList& shared) {
@@ -175,7 +175,7 @@ CutModel cut_model(const Model& model, const std::vector<double>& begins) {
     ++next;
   }
   PG_CHECK(next == begins.end(), "cuts: a stage can't begin at layer ", *next, "; the model has ",
-           layers, " layers, the last is layer ", layers - 1);
+           counted(layers, "layer"), ", the last is layer ", layers - 1);
   found.cuts.push_back(static_cast<int>(found.model.size()));
   return found;
 }
@@ -217,8 +217,8 @@ std::vector<std::size_t> places(const ParameterList& part, const ParameterList& 
 
 Shared shared_parameters(const Model& model, const std::vector<int>& cuts) {
   PG_CHECK(cuts.size() >= 2 && cuts.front() == 0 && cuts.back() == static_cast<int>(model.size()),
-           "cuts of a model with ", model.size(), " layers must begin with 0 and end with ",
-           model.size());
+           "cuts of a model with ", counted(model.size(), "layer"),
+           " must begin with 0 and end with ", model.size());
   std::map<std::string, std::vector<int>> users;
   for (std::size_t s = 0; s + 1 < cuts.size(); ++s) {
     const Stage stage(model, cuts[s], cuts[s + 1]);

@@ -89,9 +89,9 @@ std::vector<bool> recomputations(const Timeline& timeline) {
 }
 
 void check_drawable(const Timeline& timeline) {
-  PG_CHECK(timeline.makespan() > 0, "draw: nothing in the timeline takes time (", timeline.ranks,
-           " ranks, ", timeline.records.size(),
-           " records); draw one that was simulated or measured");
+  PG_CHECK(timeline.makespan() > 0, "draw: nothing in the timeline takes time (",
+           counted(timeline.ranks, "rank"), ", ", counted(timeline.records.size(), "record"),
+           "); draw one that was simulated or measured");
   for (const Record& record : timeline.records)
     PG_CHECK(record.rank >= 0 && record.rank < timeline.ranks && record.start >= 0 &&
                  record.end >= record.start,

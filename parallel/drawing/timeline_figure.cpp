@@ -60,13 +60,13 @@ class TimelineFigure {
   std::string opening_tag() const {
     const double width = grid_.left + grid_.width + right_margin;
     return markup(R"(<svg xmlns="http://www.w3.org/2000/svg" class="timeline" role="img" )"
-                  R"(aria-label="Timeline of {} ranks, idle for {} of their time" )"
+                  R"(aria-label="Timeline of {}, idle for {} of their time" )"
                   R"(width="{}" height="{}" viewBox="0 0 {} {}" )"
                   R"(font-family="system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif" )"
                   R"(font-size="11">)"
                   "\n{}{}",
-                  timeline_.ranks, whole_percent(timeline_.bubble()), width, height_, width,
-                  height_, figure_style(), idle_pattern());
+                  counted(timeline_.ranks, "rank"), whole_percent(timeline_.bubble()), width,
+                  height_, width, height_, figure_style(), idle_pattern());
   }
 
   /// The part that moves with time and is cut at the axes' ends.

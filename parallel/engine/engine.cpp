@@ -21,8 +21,8 @@ Engine::Engine(const Training& training, Transport& transport, DevicePtr device,
 static void check_shard(const Plan& plan, int stage, const Shard& here, const Shard& planned) {
   if (plan.steps == 0 && here.zero < 3 && planned.zero < 3) return;
   PG_CHECK(here == planned, "the plan shards stage ", stage, " by ZeRO ", planned.zero, " over ",
-           planned.members, " ranks; this run began with ZeRO ", here.zero, " over ", here.members,
-           ", or with other ranks; save a checkpoint and resume it to change that");
+           counted(planned.members, "rank"), "; this run began with ZeRO ", here.zero, " over ",
+           here.members, ", or with other ranks; save a checkpoint and resume it to change that");
 }
 
 /// Whom a plan's ranks sum up with, by the transport's own sums or by messages, and send to.
@@ -41,9 +41,10 @@ static Connections connections_of(const Plan& plan, AllReduce reduction) {
 }
 
 void check_fit(const Plan& plan, const Training& training, int ranks) {
-  PG_CHECK(plan.ranks() == ranks, "the plan is for ", plan.ranks(), " ranks, this run has ", ranks);
-  PG_CHECK(plan.stages == training.stages(), "the plan has ", plan.stages, " stages, the model is ",
-           "cut into ", training.stages());
+  PG_CHECK(plan.ranks() == ranks, "the plan is for ", counted(plan.ranks(), "rank"),
+           ", this run has ", ranks);
+  PG_CHECK(plan.stages == training.stages(), "the plan has ", counted(plan.stages, "stage"),
+           ", the model is ", "cut into ", training.stages());
   PG_CHECK(plan.steps == 0 || plan.clip == (training.clip > 0), "gradients are ",
            plan.clip ? "not " : "", "clipped, but the plan is made with", plan.clip ? "" : "out",
            " clipping; make it by plan show or lower ... ",

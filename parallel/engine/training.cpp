@@ -44,8 +44,8 @@ std::vector<int> partition(const std::vector<double>& costs, int stages, const S
 /// shapes: stages + 1 ascending numbers of layers, from 0 on
 static std::vector<int> balanced_cuts(const Model& model, int stages) {
   int layers = static_cast<int>(model.size());
-  PG_CHECK(stages > 0 && stages <= layers, "a model of ", layers, " layers can't be cut into ",
-           stages, " stages; use a --stages of at most ", layers);
+  PG_CHECK(stages > 0 && stages <= layers, "a model of ", counted(layers, "layer"),
+           " can't be cut into ", counted(stages, "stage"), "; use a --stages of at most ", layers);
   // A layer whose arithmetic is unknown or none (an embedding) still counts a little, so that ties
   // between cuts are settled in one way.
   std::vector<double> costs;

@@ -157,9 +157,9 @@ void RunLog::saved(Lead&, int) {
 void RunLog::ended(Lead& lead) {
   if (lead.state() == RunState::finished) return;
   if (settings_.is_segment && lead.state() == RunState::stopped)
-    return say(text("a segment ends after ", lead.steps(), " of ", scope_.steps, " steps"));
-  say(text(name_of(lead.state()), " after ", lead.steps(), " of ", scope_.steps,
-           " steps; continue with --resume ", scope_.out.string()));
+    return say(text("a segment ends after ", lead.steps(), " of ", counted(scope_.steps, "step")));
+  say(text(name_of(lead.state()), " after ", lead.steps(), " of ", counted(scope_.steps, "step"),
+           "; continue with --resume ", scope_.out.string()));
 }
 
 }  // namespace plangrad::parallel

@@ -95,7 +95,7 @@ std::string RunRecord::drains() const {
     all += count;
     reasons += text(reasons.empty() ? "" : ", ", count == 1 ? "" : text(count, " x "), why);
   }
-  return text(all, all == 1 ? " time (" : " times (", reasons, ")");
+  return text(counted(all, "time"), " (", reasons, ")");
 }
 
 json RunRecord::summary(Lead& lead) {

@@ -11,6 +11,7 @@
 
 namespace plangrad::parallel {
 
+using autograd::counted;
 using autograd::Error;
 using autograd::text;
 

@@ -89,8 +89,8 @@ Plan unrolled(const Plan& plan, int bodies) {
   out.period = 0;
   out.bars.clear();
   out.steps += (bodies - 1) * plan.period;
-  PG_CHECK(bodies >= 0 && out.steps > 0, "an endless plan of ", plan.steps, " steps and period ",
-           plan.period, " has no length of ", bodies, " bodies");
+  PG_CHECK(bodies >= 0 && out.steps > 0, "an endless plan of ", counted(plan.steps, "step"),
+           " and period ", plan.period, " has no length of ", bodies, " bodies");
   for (int rank = 0; rank < plan.ranks(); ++rank) {
     const Row& row = plan.rows[rank];
     const auto first = row.begin() + plan.bars[rank].first;

@@ -256,7 +256,7 @@ void parse_row(const std::string& line, Plan& plan, int& cells, int& messages) {
   PG_CHECK(row.empty() || line.find('-') == line.npos,
            "\"-\" is the whole row of a rank without work; a row has no pauses");
   const std::size_t expected = plan.is_endless() ? 2 : 0;
-  PG_CHECK(bars.size() == expected, "this row has ", bars.size(), " bars; ",
+  PG_CHECK(bars.size() == expected, "this row has ", counted(bars.size(), "bar"), "; ",
            plan.is_endless() ? "each row of a plan with a period has two, around its body"
                              : "only a plan with a period has bars: two in each row");
   if (plan.is_endless()) plan.bars.push_back({bars[0], bars[1]});

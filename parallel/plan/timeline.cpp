@@ -100,13 +100,13 @@ bool DrivenOrder::may_run(const Line& line) const {
 }
 
 Plan plan_as_it_ran(const Plan& plan, const std::vector<std::vector<int>>& orders) {
-  PG_CHECK(static_cast<int>(orders.size()) == plan.ranks(), "expected the orders of ", plan.ranks(),
-           " ranks, got ", orders.size());
+  PG_CHECK(static_cast<int>(orders.size()) == plan.ranks(), "expected the orders of ",
+           counted(plan.ranks(), "rank"), ", got ", orders.size());
   Plan result = plan;
   result.in_flight = 0;
   for (int rank = 0; rank < plan.ranks(); ++rank) {
     PG_CHECK(orders[rank].size() == plan.rows[rank].size(), "rank ", rank, " ran ",
-             orders[rank].size(), " of ", plan.rows[rank].size(), " instructions");
+             orders[rank].size(), " of ", counted(plan.rows[rank].size(), "instruction"));
     for (std::size_t i = 0; i < orders[rank].size(); ++i)
       result.rows[rank][i] = plan.rows[rank].at(orders[rank][i]);
   }

@@ -19,8 +19,8 @@ void Evaluation::check_links(int devices) const {
   const auto leaves = [](const Link& link) { return link.reach >= Reach::bus; };
   PG_CHECK(links.devices_per_host == 0 || devices <= links.devices_per_host ||
                std::ranges::any_of(links.links, leaves),
-           machine_.name, " has one host of ", links.devices_per_host, " device",
-           links.devices_per_host == 1 ? "" : "s", ", and no link to another: use --devices of at ",
+           machine_.name, " has one host of ", counted(links.devices_per_host, "device"),
+           ", and no link to another: use --devices of at ",
            "most as many, or a machine with a link \"of a host\"");
 }
 

@@ -26,17 +26,18 @@ void check(const OrderTask& task) {
   constexpr int most_stages = OrderTask::most_stages, most_forwards = 1 << 16;
   PG_CHECK(task.stages() > 0 && task.stages() <= most_stages && task.microbatches > 0 &&
                task.microbatches <= most_forwards / task.stages(),
-           task.stages(), " stages and ", task.microbatches, " microbatches: an order has at ",
-           "least 1 of each, and at most ", most_stages, " stages and ", most_forwards,
-           " forwards");
-  PG_CHECK(task.ranks() <= task.stages(), task.stages(), " stages on ", task.ranks(),
-           " ranks: every rank needs a stage");
+           counted(task.stages(), "stage"), " and ", counted(task.microbatches, "microbatch"),
+           ": an order has at least 1 of each, and at most ", most_stages, " stages and ",
+           most_forwards, " forwards");
+  PG_CHECK(task.ranks() <= task.stages(), counted(task.stages(), "stage"), " on ",
+           counted(task.ranks(), "rank"), ": every rank needs a stage");
   check(task.costs, task.without_cells());
   PG_CHECK(task.kept.size() == 1 || std::ssize(task.kept) == task.stages(), task.kept.size(),
-           " values of what stages keep for ", task.stages(), " stages: give one, or one for each");
+           " values of what stages keep for ", counted(task.stages(), "stage"),
+           ": give one, or one for each");
   PG_CHECK(task.most.size() <= 1 || std::ssize(task.most) == task.ranks(), task.most.size(),
-           " values of what ranks may keep for ", task.ranks(),
-           " ranks: give one, or one for each");
+           " values of what ranks may keep for ", counted(task.ranks(), "rank"),
+           ": give one, or one for each");
   std::vector<double> least(task.ranks(), 0);
   for (int stage = 0; stage < task.stages(); ++stage)
     least[task.place[stage]] += task.kept_of(stage);
@@ -138,8 +139,8 @@ Plan PartialOrder::rows() const {
 Plan list_order(const OrderTask& task, const std::string& letters, const std::vector<int>& ahead) {
   check(task);
   PG_CHECK(ahead.size() <= 1 || std::ssize(ahead) == task.ranks(), ahead.size(),
-           " values of how far ranks run ahead for ", task.ranks(),
-           " ranks: give one, or one for each");
+           " values of how far ranks run ahead for ", counted(task.ranks(), "rank"),
+           ": give one, or one for each");
   const std::vector<Stream> streams = streams_of(task);
   const int all = static_cast<int>(streams.size());
   PartialOrder order(task, streams);

@@ -41,8 +41,8 @@ MeasuredSeconds::MeasuredSeconds(const Training& training, const Costs& costs, i
                                  int shards)
     : examples(examples), ends(arithmetic_up_to(training)) {
   for (const auto* list : {&costs.forward, &costs.backward, &costs.input_part, &costs.weight_part})
-    PG_CHECK(std::ssize(*list) == training.stages(), "costs of ", list->size(),
-             " stages, and cuts of ", training.stages());
+    PG_CHECK(std::ssize(*list) == training.stages(), "costs of ", counted(list->size(), "stage"),
+             ", and cuts of ", training.stages());
   for (int stage = 0; stage < training.stages(); ++stage) {
     StageSeconds all{costs.forward[stage], costs.backward[stage], costs.input_part[stage],
                      costs.weight_part[stage]};

@@ -21,8 +21,8 @@ void check(const Layout& layout, Rule rule) {
   PG_CHECK(layout.zero == 0,
            "a cyclic schedule shards its state with --setting zero, not with --zero");
   PG_CHECK(layout.gap >= 1 && layout.gap <= std::max(3, n), "a --gap of ", layout.gap,
-           " does not fit ", n, n == 1 ? " stage" : " stages", "; use one from 1 to ",
-           std::max(3, n), ", or more --stages");
+           " does not fit ", counted(n, "stage"), "; use one from 1 to ", std::max(3, n),
+           ", or more --stages");
   PG_CHECK(!layout.clip || rule == Rule::v1, "cyclic-v2 can't clip: the norm of a step is known ",
            "after the last backward of stage 0, when later stages have already read new weights. ",
            "Use --clip 0, or cyclic-v1");

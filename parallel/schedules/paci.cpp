@@ -49,8 +49,8 @@ std::string note_on_drift(const Layout& layout) {
              " stages stalls: a microbatch takes the time of ", rounds,
              " forwards and backwards of a stage instead of one; --drift ", full, " keeps it full");
   if (layout.drift > full)
-    note = text("paci with --drift ", layout.drift, " on ", layout.stages,
-                " stages uses a drift of ", full, ", which keeps it full");
+    note = text("paci with --drift ", layout.drift, " on ", counted(layout.stages, "stage"),
+                " uses a drift of ", full, ", which keeps it full");
   if (layout.recompute && layout.stages > 1)
     note += text(note.empty() ? "" : ". ", "With --recompute, paci computes a forward ",
                  "again on the weights of its backward, so the numbers change");

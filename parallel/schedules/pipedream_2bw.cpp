@@ -23,8 +23,7 @@ static std::string note_on_stalls(const Layout& layout) {
   const int in_flight = layout.microbatches + 1;
   const int rounds = (layout.stages + in_flight - 1) / in_flight;
   if (rounds == 1) return "";
-  return text("2bw with ", layout.microbatches,
-              layout.microbatches == 1 ? " microbatch" : " microbatches", " on ", layout.stages,
+  return text("2bw with ", counted(layout.microbatches, "microbatch"), " on ", layout.stages,
               " stages stalls: a microbatch takes the time of ", rounds,
               " forwards and backwards of a stage instead of one; ", layout.stages - 1,
               " microbatches or more keep it full");

@@ -198,8 +198,8 @@ Plan PlanSpec::plan_with(const Layout& layout) const {
   PG_CHECK(behaviour().has_order, "--endless: the order of the schedule ", schedule,
            " depends on timing, so no part of it repeats; use --steps");
   std::optional<Plan> found = make_endless(schedule, layout);
-  PG_CHECK(found, "--endless: the rows of ", title(), " with ", layout.stages,
-           " stages do not repeat within 12 updates; use --steps, or fewer --stages");
+  PG_CHECK(found, "--endless: the rows of ", title(), " with ", counted(layout.stages, "stage"),
+           " do not repeat within 12 updates; use --steps, or fewer --stages");
   return *std::move(found);
 }
 

@@ -103,9 +103,8 @@ void check_places(const Schedule& schedule, const Layout& layout) {
   const Layout own = with_defaults(schedule, {.stages = layout.stages});
   const int held = layout.chunks, stages = layout.stages * layout.copies();
   PG_CHECK(held > 0 && (held == own.chunks || schedule.has(chunks_field)), "--chunks ", held,
-           ": the schedule ", schedule.name, " has ", own.chunks,
-           own.chunks == 1 ? " stage on a rank; leave this flag out"
-                           : " stages on a rank; leave this flag out");
+           ": the schedule ", schedule.name, " has ", counted(own.chunks, "stage"),
+           " on a rank; leave this flag out");
   PG_CHECK(layout.placement == own.placement || schedule.has(placement_field),
            "--placement: the schedule ", schedule.name,
            " has a placement of its own; leave this flag out");
@@ -190,8 +189,7 @@ std::string note_on_norms(const Layout& layout) {
   const int forwards = layout.depth() - 1;
   if (!layout.clip || forwards == 0) return "";
   return text("With clipping, all ranks wait at each update for the norm of the whole ",
-              "gradient: every rank is idle for ", forwards,
-              forwards == 1 ? " forward" : " forwards",
+              "gradient: every rank is idle for ", counted(forwards, "forward"),
               " of a stage more than without it, if I and W take as long as these");
 }
 

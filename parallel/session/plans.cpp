@@ -108,9 +108,10 @@ void check_lengths(const Lengths& lengths, const Borders& borders, int first) {
   for (int done = first, next; done < borders.last(); done = next) {
     next = done + borders.distance(done);
     const char* why = borders.why(done, next);
-    PG_CHECK(lengths.makes(next - done), "--plan: the plan makes ", lengths.least, " updates, or ",
-             lengths.every, " more any number of times; it can't make the ", next - done,
-             " from update ", done, " to the ", why ? why : "next border", " after update ", next,
+    PG_CHECK(lengths.makes(next - done), "--plan: the plan makes ",
+             counted(lengths.least, "update"), ", or ", lengths.every,
+             " more any number of times; it can't make the ", next - done, " from update ", done,
+             " to the ", why ? why : "next border", " after update ", next,
              "; use other --steps, --stop-after, --evaluate-every, --save-every or --check");
   }
 }

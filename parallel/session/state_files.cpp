@@ -44,9 +44,9 @@ struct SavedCodec {
       numbers.push_back({each.at("thresholds").get<std::map<std::string, CodecMemory>>(),
                          whole_number(each.at("uses"))});
     PG_CHECK(ranks >= 1 && ranks == static_cast<int>(numbers.size()) && per_step >= 1,
-             "the checkpoint is damaged: it has a codec's numbers of ", numbers.size(),
-             " ranks, and says that there were ", ranks, ", with ", per_step,
-             " microbatches per update");
+             "the checkpoint is damaged: it has a codec's numbers of ",
+             counted(numbers.size(), "rank"), ", and says that there were ", ranks, ", with ",
+             counted(per_step, "microbatch"), " per update");
   } catch (const json::exception&) {
     throw Error("the checkpoint is damaged: its codec's numbers are not what a run writes there");
   }

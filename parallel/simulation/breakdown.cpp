@@ -10,8 +10,8 @@ namespace plangrad::parallel {
 
 /// The plan with its rows in the order in which they ran.
 static Plan as_it_ran(const Plan& plan, const Timeline& timeline) {
-  PG_CHECK(timeline.ranks == plan.ranks(), "timeline: the plan has ", plan.ranks(),
-           " ranks, its timeline ", timeline.ranks, "; give the timeline of this plan");
+  PG_CHECK(timeline.ranks == plan.ranks(), "timeline: the plan has ", counted(plan.ranks(), "rank"),
+           ", its timeline ", timeline.ranks, "; give the timeline of this plan");
   if (plan.in_flight == 0) return plan;
   Plan result = plan;
   result.in_flight = 0;

@@ -11,9 +11,10 @@ namespace {
 
 template <class T>
 void check_list(const char* name, const std::vector<T>& list, int count,
-                const char* what = "stages") {
+                const char* what = "stage") {
   PG_CHECK(list.size() == 1 || list.size() == static_cast<std::size_t>(count), "costs: ", name,
-           " has ", list.size(), " values for ", count, ' ', what, ": give one, or one for each");
+           " has ", list.size(), " values for ", counted(count, what),
+           ": give one, or one for each");
   for (T value : list)
     PG_CHECK(value >= 0 && value <= std::numeric_limits<T>::max(), "costs: ", name, " is ", value,
              ", expected a number from 0 on");
@@ -90,12 +91,12 @@ void check(const Costs& costs, const Plan& plan) {
              given(costs.activation_gradient_bytes, costs.activation_bytes), plan.stages);
   check_list("weight_bytes", costs.weight_bytes, plan.stage_count());
   check_list("sum_bytes", given(costs.sum_bytes, costs.weight_bytes), plan.stage_count());
-  check_list("slowness", costs.slowness, plan.ranks(), "ranks");
+  check_list("slowness", costs.slowness, plan.ranks(), "rank");
   check_list("latency", std::vector<double>{costs.latency}, 1);
-  if (!costs.sums.hosts.empty()) check_list("hosts", costs.sums.hosts, plan.ranks(), "ranks");
+  if (!costs.sums.hosts.empty()) check_list("hosts", costs.sums.hosts, plan.ranks(), "rank");
   PG_CHECK(costs.devices.empty() || std::ssize(costs.devices) == plan.ranks(),
-           "costs: devices has ", costs.devices.size(), " values for ", plan.ranks(),
-           " ranks: give one for each");
+           "costs: devices has ", counted(costs.devices.size(), "value"), " for ",
+           counted(plan.ranks(), "rank"), ": give one for each");
   PG_CHECK(costs.bandwidth > 0, "costs: bandwidth is ", costs.bandwidth,
            " bytes/s, expected more than 0; leave it out for links that take no time");
 }

@@ -122,8 +122,8 @@ class Transport {
 /// throws: Error if the peer or the channel does not exist, or the size is negative
 inline void check_message(const Transport& transport, const Message& message) {
   PG_CHECK(message.peer >= 0 && message.peer < transport.size(), "rank ", transport.rank(),
-           ": a message to or from rank ", message.peer, "; there are ", transport.size(),
-           " ranks");
+           ": a message to or from rank ", message.peer, "; there are ",
+           autograd::counted(transport.size(), "rank"));
   PG_CHECK(message.channel >= 0 && message.channel <= last_channel, "rank ", transport.rank(),
            ": channel ", message.channel, "; channels are 0 to ", last_channel);
   PG_CHECK(message.bytes >= 0 && (message.data || message.bytes == 0), "rank ", transport.rank(),

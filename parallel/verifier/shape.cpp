@@ -26,8 +26,8 @@ void check_counts(const Plan& plan) {
   require(steps < most && steps * plan.per_step < most, "microbatches are counted up to ", most);
   for (const Row& row : plan.rows) cells += static_cast<std::int64_t>(row.size());
   std::int64_t forwards = std::max(plan.steps, 1) * std::int64_t{plan.per_step} * plan.stages;
-  require(forwards <= cells, "it asks for ", forwards, " forwards; the rows have ", cells,
-          " instructions in all");
+  require(forwards <= cells, "it asks for ", counted(forwards, "forward"), "; the rows have ",
+          counted(cells, "instruction"), " in all");
 }
 
 void check_header(const Plan& plan) {
@@ -51,14 +51,14 @@ void check_header(const Plan& plan) {
     require(!group.empty() && ascending_below(group, plan.ranks()), "group ", list(group),
             " does not ascend, or names a rank that does not exist; there are ", plan.ranks());
   require(plan.home.empty() || static_cast<int>(plan.home.size()) == plan.stage_count(),
-          "home is a rank for each of ", plan.stage_count(), " stages");
+          "home is a rank for each of ", counted(plan.stage_count(), "stage"));
   for (int rank : plan.home)
     require(rank >= 0 && rank < plan.ranks(), "home ", rank, " does not exist");
   require(plan.home.empty() || plan.sharded == 0, "a plan has shards or homes, not both");
   require(plan.in_flight == 0 || plan.steps > 0,
           "in_flight bounds forwards by backwards, and a plan of 0 steps has no backwards");
-  require(plan.period >= 0 && plan.period <= plan.steps, "a period is 1 to ", plan.steps,
-          " steps, as many as the plan has at most, not ", plan.period);
+  require(plan.period >= 0 && plan.period <= plan.steps, "a period is 1 to ",
+          counted(plan.steps, "step"), ", as many as the plan has at most, not ", plan.period);
   require(plan.in_flight == 0 || !plan.is_endless(),
           "the order of a message-driven plan depends on timing, so it can't repeat (period)");
   require(static_cast<int>(plan.bars.size()) == (plan.is_endless() ? plan.ranks() : 0),

@@ -64,7 +64,7 @@ row() {
 }
 
 describe_lab() {
-  echo "Measured on $(date -I) on $(nproc --all) cores of $(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1);" \
+  echo "Measured on $(date -I) on $(nproc --all | sed 's/$/ cores/; s/^1 cores/1 core/') of $(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1);" \
     "load before: $load."
   echo
   local why=

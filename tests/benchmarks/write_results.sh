@@ -31,8 +31,8 @@ processor() {
   echo "$name with ${vectors#*:}"
 }
 machine() {
-  printf 'Measured on %s on %s cores of %s, g++ %s; load before: %s.\n\n' "$(date -I)" "$(nproc)" \
-    "$(processor)" "$("${CXX:-g++}" -dumpfullversion)" "$load"
+  printf 'Measured on %s on %s of %s, g++ %s; load before: %s.\n\n' "$(date -I)" \
+    "$(nproc | sed 's/$/ cores/; s/^1 cores/1 core/')" "$(processor)" "$("${CXX:-g++}" -dumpfullversion)" "$load"
 }
 load=$(cut -d ' ' -f 1 /proc/loadavg)
 

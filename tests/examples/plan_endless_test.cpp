@@ -47,6 +47,8 @@ TEST_CASE("plan verifies and simulates every length of an endless plan, also fro
   CHECK_THAT(verified, Contains("\nsteps x microbatches  3 x 3; without a body 2 steps, each body "
                                 "adds 1\n"));
   CHECK_THAT(verified, Contains("\nsteady state          9 s an update, bubble 0%\n"));
+  const Words shorter{"plan", "verify", "--schedule", "1f1b", "--stages", "2", "--endless"};
+  CHECK_THAT(output_of(shorter + Words{"--microbatches", "2"}), Contains("body 1 step, each body"));
   const std::string simulated = output_of(Words{"plan", "simulate", file} + flags);
   CHECK(simulated == output_of(endless_2bw("simulate") + flags));
   CHECK(simulated.starts_with(

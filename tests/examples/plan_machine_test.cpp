@@ -58,7 +58,7 @@ TEST_CASE("plan simulate --machine: seconds from rates, messages from links, dev
   CHECK(json_of(words + Words{"--forward", "100"})["makespan"] > 300);
   check_refused({"plan", "simulate", "--schedule", "gpipe", "--stages", "2", "--machine", "cray"},
                 "--machine: there is no machine and no file cray");
-  check_refused(words + Words{"--devices", "0"}, "devices has 1 values for 2 ranks");
+  check_refused(words + Words{"--devices", "0"}, "devices has 1 value for 2 ranks");
 }
 
 TEST_CASE("a page of a plan carries the machine") {

@@ -146,5 +146,5 @@ TEST_CASE("a resumed run keeps what it pretends, or is told otherwise") {
                            "machine one\ndevice memory 1e9 bandwidth 1e9\n"
                            "device peak.f32 1e9\nhosts 1 devices\n"
                            "link bus within a host 1e9 B/s 1e-6 s\n");
-  runs.check_refused({"--pretend-machine", machine}, "2 ranks are more than the 1 devices of one");
+  runs.check_refused({"--pretend-machine", machine}, "2 ranks are more than the 1 device of one");
 }

@@ -80,7 +80,7 @@ TEST_CASE("processes that don't know of each other, or differ, are refused befor
     CHECK_FALSE(std::filesystem::exists(runs.path("new")));
   };
   check(run(mpi), {"error: --transport mpi: this process was started alone"});
-  check(mpirun(processes(1, mpi)), {"1 ranks: the schedule 1f1b with --stages 2"});
+  check(mpirun(processes(1, mpi)), {"1 rank: the schedule 1f1b with --stages 2"});
   check(mpirun(processes(2, runs.words("new"))),
         {"error: this process is one of 2 that ", "add --transport mpi"});
   // Processes of one program, since Open MPI 5 of Debian 13 can't start several.

@@ -13,13 +13,13 @@ constexpr const char* equal_parts = "; forward, I and W equally long";
 
 /// Names what the letters D and M of a formula stand for, with their values in this layout.
 std::string ranks_and_microbatches(const Layout& layout, const char* of_ranks = "") {
-  return fmt::format("D = {} ranks{}, M = {} microbatches of a replica", layout.depth(), of_ranks,
-                     layout.microbatches);
+  return fmt::format("D = {}{}, M = {} of a replica", counted(layout.depth(), "rank"), of_ranks,
+                     counted(layout.microbatches, "microbatch"));
 }
 
 /// Names what the letters D, M and U of a formula stand for, with their values in this layout.
 std::string with_updates(const Layout& layout, const char* of_ranks = "") {
-  return fmt::format("{}, U = {} updates", ranks_and_microbatches(layout, of_ranks), layout.steps);
+  return ranks_and_microbatches(layout, of_ranks) + ", U = " + counted(layout.steps, "update");
 }
 
 /// idle / (work + idle), in forwards and backwards of one stage.
@@ -38,8 +38,8 @@ Formula of_flush(const Schedule&, const Layout& layout) {
 Formula of_chunks(const Schedule&, const Layout& layout) {
   if (layout.microbatches % layout.depth() != 0) return std::nullopt;
   return share("(D - 1) / (V M + D - 1)", layout.depth() - 1, layout.chunks * layout.microbatches,
-               fmt::format("{}, V = {} stages of a rank{}", ranks_and_microbatches(layout),
-                           layout.chunks, alike));
+               fmt::format("{}, V = {} of a rank{}", ranks_and_microbatches(layout),
+                           counted(layout.chunks, "stage"), alike));
 }
 
 /// The pipeline fills at the beginning and drains at the end, whatever the number of updates U.
@@ -82,9 +82,9 @@ Formula of_round_dance(const Schedule&, const Layout& layout) {
   if (setting == Setting::model || setting == Setting::one_device || layout.gap != 2)
     return std::nullopt;
   return share("(N - 1) / (U N + N - 1)", layout.stages - 1, layout.steps * layout.stages,
-               fmt::format("N = {} ranks, stages and microbatches, U = {} updates; forward and "
+               fmt::format("N = {} (ranks, stages and microbatches), U = {}; forward and "
                            "backward equally long",
-                           layout.stages, layout.steps));
+                           layout.stages, counted(layout.steps, "update")));
 }
 
 Formula of_no_bubble(const Schedule&, const Layout&) {

@@ -234,10 +234,8 @@ function timelinePanel(shownWindow, stages) {
          `It ${late.why}. `, el('button', {onclick: jumpToLate}, 'Jump to it')) :
       el('p', {class: 'late'},
          'Every cell of this update ended as simulated, to a quarter of a time step.');
-  const modes = [
-    ['fit', 'one update, fitted'], ['scale', 'same scale'],
-    ['all', `updates ${shownWindow.first} to ${shownWindow.last}`]
-  ];
+  const modes =
+      [['fit', 'one update, fitted'], ['scale', 'same scale'], ['all', updatesOf(shownWindow)]];
   const zoom = (factor) => measured.clock.zoom(factor);
   const tools =
       el('div', {class: 'tools'}, switcher('time', 'What the timelines show', modes, 'fit', show),

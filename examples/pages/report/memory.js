@@ -18,12 +18,12 @@ function memoryPanel() {
       '' :
       data.windows
           .map(
-              (each) => `${bytes(Math.max(...each.memory.peaks.map(sum)))} ${
-                  sinceWords(each)} (updates ${each.first} to ${each.last})`)
+              (each) => `${bytes(Math.max(...each.memory.peaks.map(sum)))} ${sinceWords(each)} (${
+                  updatesOf(each)})`)
           .join('; ');
   return panel(
       'Memory',
-      `Each rank at the moment when it held the most in updates ${shown.first} to ${shown.last}.` +
+      `Each rank at the moment when it held the most in ${updatesOf(shown)}.` +
           (compared ? ` The fullest rank: ${compared}.` : '') +
           groupNote(shown, 'those of the fullest of them'),
       el('div', {class: 'columns'},
@@ -98,7 +98,7 @@ function memoryOverTime(shown, highest) {
                      (rank) =>
                          [rank,
                           same(rank)?.length > 1 ?
-                              `${rank} (like ${same(rank).length - 1} others)` :
+                              `${rank} (like ${plural(same(rank).length - 1, 'other')})` :
                               rank]),
                  ['all', 'all ranks together']
                ],

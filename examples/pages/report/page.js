@@ -56,7 +56,10 @@ function seconds(value) {
 const bytes = (value) => value === 0 ? '0 B' : withUnit(value, ['B', 'kB', 'MB', 'GB', 'TB'], 1000);
 const percent = (share) => `${+ (100 * share).toFixed(Math.abs(share) < 0.0995 ? 1 : 0)}%`;
 const count = (value) => Math.round(value).toLocaleString('en').replaceAll(',', '\u202f');
-const plural = (value, word) => `${count(value)} ${word}${value === 1 ? '' : 's'}`;
+const plural = (value, word) =>
+    `${count(value)} ` + (value === 1 ? word : `${word}s`.replace(/chs$/, 'ches'));
+const updatesOf = ({first, last}) =>
+    first === last ? `update ${first}` : `updates ${first} to ${last}`;
 const sum = (values) => values.reduce((all, value) => all + value, 0);
 
 /** The nodes of a number and what stands below it. */

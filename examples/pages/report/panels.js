@@ -60,8 +60,7 @@ function layoutWords(summary) {
            ` (${plural(flags['--data-parallel'], 'replica')} of ${
                plural(flags['--stages'], 'stage')})` :
            ''));
-  if (flags['--microbatches'])
-    words.push(plural(flags['--microbatches'], 'microbatch').replace('chs', 'ches'));
+  if (flags['--microbatches']) words.push(plural(flags['--microbatches'], 'microbatch'));
   if (flags['--setting']) words.push(`setting ${flags['--setting']}`);
   const zero = flags['--zero'];
   const sharded = ['', 'optimizer state is', 'optimizer state and gradients are', 'all state is'];
@@ -109,8 +108,8 @@ function head() {
   const {summary} = data, file = String(flagsOf(summary)['--data'] || '');
   const state = summary.state || (summary.complete ? 'finished' : 'stopped');
   const steps = summary.steps_asked && summary.steps < summary.steps_asked ?
-      `${count(summary.steps)} of ${count(summary.steps_asked)} updates` :
-      `${count(summary.steps)} updates`;
+      `${count(summary.steps)} of ${plural(summary.steps_asked, 'update')}` :
+      plural(summary.steps, 'update');
   return el(
       'header', {}, el('h1', {}, data.title, ' ', el('span', {class: 'state ' + state}, state)),
       liveNote(state), summary.command && command(summary.command), facts([
@@ -194,7 +193,7 @@ function numbers() {
 function idleFigure(bubble, shown) {
   const recorded =
       `${percent(simulatedOf(bubble))} simulated, ${percent(bubble.measured)} measured`;
-  const where = `in updates ${shown.first} to ${shown.last}`, all = percent(bubble.all_steps);
+  const where = `in ${updatesOf(shown)}`, all = percent(bubble.all_steps);
   const cores = bubble.without_core > 0.005 &&
       `for another ${percent(bubble.without_core)} of the time a rank that computes has no core`;
   if (bubble.steady_state === undefined)
@@ -261,7 +260,7 @@ function whereAStepWent() {
         note: both === 'both' ? 'simulated' : `${percent(idleShare(bars('simulated')))} idle`
       });
   }
-  const note = `Shares of the mean of updates ${shown.first} to ${shown.last}: ${
+  const note = `Shares of the mean of ${updatesOf(shown)}: ${
       seconds(shown.seconds.measured / updates)} an update measured, ${
       seconds(simulatedOf(shown.seconds) / updates)} simulated.`;
   return panel(

@@ -116,7 +116,7 @@ TEST_CASE("a codec's numbers that no run wrote are refused", "[session]") {
   };
   CHECK(refusal({{"layout", layout}, {"numbers", {rank, rank}}}) == "");
   CHECK_THAT(refusal({{"layout", layout}, {"numbers", {rank}}}),
-             Contains("it has a codec's numbers of 1 ranks, and says that there were 2"));
+             Contains("it has a codec's numbers of 1 rank, and says that there were 2"));
   json many = layout;
   many["ranks"] = 2'000'000'000;
   CHECK_THAT(refusal({{"layout", many}, {"numbers", {rank, rank}}}), Contains("were 2000000000"));

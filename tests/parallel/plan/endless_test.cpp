@@ -111,7 +111,7 @@ TEST_CASE("endless: the plan of any length", "[plan]") {
   CHECK_THROWS_WITH(unrolled(plan, -1), Contains("has no length of -1 bodies"));
   const Plan body_only = parse("stages 1 per_step 1 steps 1 period 1\n| 0F0v0 0B0v0 0Sv1 |\n");
   CHECK(unrolled(body_only, 2).steps == 2);
-  CHECK_THROWS_WITH(unrolled(body_only, 0), Contains("1 steps and period 1 has no length of 0"));
+  CHECK_THROWS_WITH(unrolled(body_only, 0), Contains("1 step and period 1 has no length of 0"));
   CHECK_THROWS_WITH(unrolled(parse(golden("2bw")), 2), Contains("without a period"));
 }
 

@@ -216,7 +216,7 @@ TEST_CASE("breakdown: a timeline of another plan is refused", "[breakdown]") {
       timeline_of(plan, {{0, "0F0v0", 0, 1}, {0, "0B0v0", 1, 2}, {0, "0Sv1", 2, 3}});
   CHECK_NOTHROW(breakdown(plan, timeline));
   timeline.ranks = 2;
-  CHECK_THROWS_WITH(breakdown(plan, timeline), Contains("1 ranks, its timeline 2"));
+  CHECK_THROWS_WITH(breakdown(plan, timeline), Contains("1 rank, its timeline 2"));
   timeline.ranks = 1;
   timeline.records.push_back(timeline.records[0]);
   CHECK_THROWS_WITH(breakdown(plan, timeline), Contains("0F0v0 of rank 0 as cell 0 more often"));

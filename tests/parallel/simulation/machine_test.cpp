@@ -140,5 +140,5 @@ TEST_CASE("machine: messages of a plan take its links, by the device of each ran
   costs.devices = {1, 2};  // on two hosts
   CHECK(simulate(plan, costs).makespan() == Approx(4 + 2 * (1e-5 + 4e-3)));
   costs.devices = {1};
-  CHECK_THROWS_WITH(simulate(plan, costs), Contains("devices has 1 values for 2 ranks"));
+  CHECK_THROWS_WITH(simulate(plan, costs), Contains("devices has 1 value for 2 ranks"));
 }

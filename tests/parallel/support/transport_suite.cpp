@@ -177,7 +177,7 @@ void bad_messages_are_refused(Transport& transport) {
     expect_error(error_of([&] { transport.send(message); }), {part});
     expect_error(error_of([&] { transport.receive(message); }), {part});
   };
-  refused({size, 0, &byte, 1}, text("there are ", size, " ranks"));
+  refused({size, 0, &byte, 1}, "there are " + autograd::counted(size, "rank"));
   refused({-1, 0, &byte, 1}, "rank -1");
   refused({0, -1, &byte, 1}, "channel -1");
   refused({0, last_channel + 1, &byte, 1}, "channels are 0 to");

@@ -184,7 +184,7 @@ class Traffic extends Chart {
     }
     this.peak = Math.max(...this.slots);
     const at = this.slots.indexOf(this.peak),
-          text = this.bytes ? bytesText(this.peak) : `${this.peak} messages`;
+          text = this.bytes ? bytesText(this.peak) : plural(this.peak, 'message');
     byId('traffic-note').textContent = this.peak === 0 ?
         'This plan sends nothing.' :
         `Most at once: ${text}, at ${time.text(at * this.slot)} ${time.unit}, in a slot of ` +

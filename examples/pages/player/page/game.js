@@ -123,7 +123,7 @@ class Game {
     score.className = !facts ? 'error' : isSolved ? 'solved' : '';
     score.textContent = facts ?
         `Bubble ${percent(facts.bubble)}, activations of ${
-            digits(dotOf('', facts).kept)} forwards, ` +
+            plural(digits(dotOf('', facts).kept), 'forward')}, ` +
             `staleness ${facts.staleness}. ${
                 isSolved                ? 'Solved. ' + done :
                     this.hasSize(facts) ? 'Not there yet.' :

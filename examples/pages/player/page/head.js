@@ -59,13 +59,12 @@ function titleOf(answer) {
   if (!header) return answer.title || 'a plan';
   const replicas =
       answer.request?.data_parallel > 1 ? `, ${answer.request.data_parallel} replicas` : '';
-  const updates = header.steps === 1 ? '1 update' : `${header.steps} updates`;
   const zero = header.sharded ? `, ZeRO ${header.sharded}` : '';
-  const many = (count, what) => `${count} ${what}${count === 1 ? '' : 's'}`;
-  return `${answer.title}: ${many(header.ranks, 'rank')}, ${many(header.stages, 'stage')}, ` +
-      `${many(header.per_step, 'microbatch').replace('microbatchs', 'microbatches')} an update, ` +
-      (header.period ? 'endless; the part between the violet bars repeats' : updates) + replicas +
-      zero;
+  return `${answer.title}: ${plural(header.ranks, 'rank')}, ${plural(header.stages, 'stage')}, ` +
+      `${plural(header.per_step, 'microbatch')} an update, ` +
+      (header.period ? 'endless; the part between the violet bars repeats' :
+                       plural(header.steps, 'update')) +
+      replicas + zero;
 }
 
 function showHead(answer, pinned) {
@@ -92,7 +91,7 @@ function showHead(answer, pinned) {
   if (pinned?.header && answer.header && pinned.header.steps !== answer.header.steps)
     byId('numbers').append(el(
         'p', {className: 'notice'},
-        `A has ${pinned.header.steps} update${pinned.header.steps > 1 ? 's' : ''}, B has ${
+        `A has ${plural(pinned.header.steps, 'update')}, B has ${
             answer.header.steps}: compare bubbles and times of as many, since a pipeline fills ` +
             'and drains once in each plan.'));
   showFormula(answer);

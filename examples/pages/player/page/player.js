@@ -197,8 +197,8 @@ function tellSummary() {
            ' Bubble by rank: ' + answer.idle.map(percent).join(', ') + '.' :
            '');
   byId('summary').textContent = text;
-  byId('timeline')
-      .setAttribute('aria-label', data ? `Timeline of ${data.ranks} ranks. ${text}` : text);
+  const label = data ? `Timeline of ${plural(data.ranks, 'rank')}. ${text}` : text;
+  byId('timeline').setAttribute('aria-label', label);
 }
 
 // A worker answers, so that the page goes on meanwhile. One that takes long gives way to the next

@@ -9,6 +9,9 @@ function el(tag, members = {}, ...children) {
   made.append(...children.filter(child => child !== null && child !== undefined));
   return made;
 }
+/** Writes a number of things: "1 rank", "2 microbatches". */
+const plural = (count, what) =>
+    `${count} ` + (`${count}` === '1' ? what : `${what}s`.replace(/chs$/, 'ches'));
 /** Runs an action at most every 70 ms, and once more at the end: for panels of many elements. */
 function rarely(act) {
   let last = 0, timer = 0;
@@ -64,11 +67,7 @@ function bytesText(bytes) {
 function timeUnit(costs, seconds) {
   const forward = [].concat(costs?.forward ?? 1);
   if (forward.every(each => each === 1))
-    return {
-      unit: 'forwards',
-      text: digits,
-      say: s => digits(s) + (digits(s) === '1' ? ' forward' : ' forwards')
-    };
+    return {unit: 'forwards', text: digits, say: s => plural(digits(s), 'forward')};
   const [unit, per] = seconds < 2e-3 ? ['µs', 1e6] : seconds < 2 ? ['ms', 1e3] : ['s', 1];
   return {unit, text: s => digits(s * per), say: s => `${digits(s * per)} ${unit}`};
 }
