@@ -100,7 +100,7 @@ json RunPage::page(Lead& lead, json summary, const std::string& title) {
   }
   json result{{"title", title},
               {"unit", log().settings().unit},
-              {"about_times", recordings().back().facts->about_times},
+              {"about_times", !recordings().back().facts->about_times.empty()},
               {"metrics", table_.columns(points)},
               {"windows", std::move(windows)},
               {"bytes_sent", std::move(sent)},

@@ -159,20 +159,19 @@ json machine_json(const std::vector<RankCores>& ranks) {
           {"cores", cores}};
 }
 
-/// A run on pretended devices, whose speed is chosen, has another first line: what was pretended.
-std::string about_times(const std::optional<SharedCores>& shared, int updates,
-                        const Timeline& measured, const std::optional<Timeline>& own_cores) {
-  if (!shared) return "";
-  auto times = [&](const Timeline& timeline) {
-    return fmt::format("{} (bubble {:.1f}%)", seconds_text(timeline.makespan() / updates),
-                       100 * timeline.bubble());
-  };
-  std::string line = fmt::format(
-      "{} ranks on {} core{} can be busy for at most {:.3g}% of the time: an update took {}",
-      shared->ranks, shared->cores, shared->cores == 1 ? "" : "s",
-      100 * (1.0 * shared->cores / shared->ranks), times(measured));
-  if (own_cores) line += "; with a core for each rank, " + times(*own_cores);
-  return line;
+std::vector<std::string> about_times(const SharedCores& shared, const json& summary) {
+  const int first = summary["recorded_updates"][0], last = summary["recorded_updates"][1];
+  const auto percent = [&](const char* key) { return 100 * summary["bubble"][key].get<double>(); };
+  const auto update = [&](const char* key) { return seconds_text(summary["update_seconds"][key]); };
+  return {fmt::format("ranks idle in {}: {:.1f}% measured ({} an update), {:.1f}% simulated with a "
+                      "core for each rank ({})",
+                      first < last ? text("updates ", first, " to ", last) : text("update ", first),
+                      percent("measured"), update("measured"), percent("own_cores"),
+                      update("own_cores")),
+          fmt::format("{} ranks on {} can be busy for at most {:.3g}% of the time; for another "
+                      "{:.1f}% a rank that computes has no core",
+                      shared.ranks, counted(shared.cores, "core"),
+                      100.0 * shared.cores / shared.ranks, percent("without_core"))};
 }
 
 // ---- recorded updates ----
@@ -245,13 +244,12 @@ RecordedFacts facts_of(const RecordedUpdates& recorded, const RecordingContext& 
   facts.summary = summary_of(recorded, costs, facts.versions);
   facts.summary["costs"] = costs_json(costs);
   if (facts.versions.back().key != "own_cores") return facts;
-  facts.about_times =
-      about_times(context.shared, recorded.plan.steps, recorded.timeline, facts.simulated());
   facts.without_core = times_without_core(recorded.timeline);
   double seconds = 0;
   for (const TimeParts& rank : facts.without_core) seconds += rank.compute + rank.update;
   facts.summary["bubble"]["without_core"] =
       seconds / (recorded.timeline.ranks * recorded.timeline.makespan());
+  facts.about_times = about_times(*context.shared, facts.summary);
   return facts;
 }
 

@@ -48,13 +48,8 @@ std::string command_line();
 /// ranks may use, over all hosts.
 nlohmann::json machine_json(const std::vector<RankCores>& ranks);
 
-/// The first line of a report: what measured times are times of. Empty if each rank computes on a
-/// device of its own, so that there is nothing to say.
-///   shared:    none: each rank has a core of its own
-///   updates:   that the timelines have
-///   own_cores: the same plan as if it had, see on_own_cores()
-std::string about_times(const std::optional<SharedCores>& shared, int updates,
-                        const Timeline& measured, const std::optional<Timeline>& own_cores);
+/// Two lines on the recorded updates of ranks that share cores: how long they idle, and why.
+std::vector<std::string> about_times(const SharedCores& shared, const nlohmann::json& summary);
 
 // ---- recorded updates ----
 
@@ -75,12 +70,11 @@ struct TimedVersion {
 };
 
 struct RecordedFacts {
-  std::vector<TimedVersion> versions;   ///< "measured"; "simulated" from the measured costs; if
-                                        ///< ranks share cores, "own_cores"
-  std::vector<TimeParts> without_core;  ///< seconds of each rank's computations in which their
-                                        ///< threads had no core; empty if ranks share none
-  std::string about_times;              ///< says whose times these are, if ranks share cores
-  nlohmann::json summary;               ///< "bubble", "breakdown", ...: keys of summary.json
+  std::vector<TimedVersion> versions;    ///< "measured"; "simulated" from the measured costs; if
+                                         ///< ranks share cores, "own_cores"
+  std::vector<TimeParts> without_core;   ///< seconds of each rank's computations without a core
+  std::vector<std::string> about_times;  ///< lines; as the list above empty if ranks share no cores
+  nlohmann::json summary;                ///< "bubble", "breakdown", ...: keys of summary.json
   /// Returns what reports call simulated: with a core for each rank if ranks share some.
   const Timeline& simulated() const { return versions.back().timeline; }
 };

@@ -187,7 +187,7 @@ void RunRecord::write_end(Lead& lead) {
   lead.say(text("ranks waited ", std::round(1000 * saving["seconds"].get<double>()) / 1000,
                 " s for saves, ", std::round(10000 * saving["share"].get<double>()) / 100,
                 "% of the time"));
-  if (!facts->about_times.empty()) lead.say(facts->about_times);
+  for (const std::string& line : facts->about_times) lead.say(line);
   if (!drained_.empty())
     lead.say(text("the pipeline drained ", drains(), "; the bubble of all steps is ",
                   std::round(1000 * log_.bubble()) / 10, "%"));

@@ -345,8 +345,7 @@ TEST_CASE("a page has the bytes of each rank, and says which updates the memory 
   REQUIRE(report["windows"].size() == 1);
   CHECK(report["windows"][0]["first"] == 2);
   CHECK(report["windows"][0]["last"] == 2);
-  CHECK_THAT(report["about_times"].get<std::string>(),
-             Contains("2 ranks on 1 core can be busy for at most 50% of the time"));
+  CHECK(report["about_times"] == true);
   CHECK(report["windows"][0]["bars"]["own_cores"].size() == 2);
   CHECK(report["title"] == std::filesystem::path(folder.path).filename().string() + ": a run");
 }

@@ -7,16 +7,6 @@
 
 using namespace plangrad::parallel;
 
-namespace {
-
-Timeline lasting(double seconds, double busy) {
-  return {1,
-          {{0, Lane::compute, parse_instruction("0F0v0"), 0, busy},
-           {0, Lane::message, parse_instruction("0Gwv1@0"), 0, seconds}}};
-}
-
-}  // namespace
-
 TEST_CASE("ranks share cores if a host has more of them than cores", "[machine]") {
   const RankCores both{"a", {0, 1}};
   CHECK(!shared_cores({}));
@@ -47,15 +37,23 @@ TEST_CASE("this thread may use some cores, each named once", "[machine]") {
   for (std::size_t i = 1; i < here.cores.size(); ++i) CHECK(here.cores[i - 1] < here.cores[i]);
 }
 
-TEST_CASE("the first line says what the measured times are times of", "[machine]") {
-  const Timeline measured = lasting(2, 1.5), own = lasting(1, 0.9);
-  CHECK(about_times({}, 1, measured, own).empty());
-  CHECK(about_times(SharedCores{3, 1}, 1, measured, {}) ==
-        "3 ranks on 1 core can be busy for at most 33.3% of the time: an update took 2 s "
-        "(bubble 25.0%)");
-  CHECK(about_times(SharedCores{4, 2}, 4, measured, own) ==
-        "4 ranks on 2 cores can be busy for at most 50% of the time: an update took 500 ms "
-        "(bubble 25.0%); with a core for each rank, 250 ms (bubble 10.0%)");
+TEST_CASE("two lines say of which updates ranks are idle, and how long cores are too few",
+          "[machine]") {
+  nlohmann::json summary{
+      {"recorded_updates", {1001, 1004}},
+      {"bubble", {{"measured", 0.47}, {"own_cores", 0.265}, {"without_core", 0.17}}},
+      {"update_seconds", {{"measured", 0.0156}, {"own_cores", 0.00877}}}};
+  const std::vector<std::string> lines = about_times({4, 2}, summary);
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[0] ==
+        "ranks idle in updates 1001 to 1004: 47.0% measured (15.6 ms an update), "
+        "26.5% simulated with a core for each rank (8.77 ms)");
+  CHECK(lines[1] ==
+        "4 ranks on 2 cores can be busy for at most 50% of the time; for another "
+        "17.0% a rank that computes has no core");
+  summary["recorded_updates"] = {2, 2};
+  CHECK(about_times({3, 1}, summary)[0].starts_with("ranks idle in update 2: "));
+  CHECK(about_times({3, 1}, summary)[1].starts_with("3 ranks on 1 core can be busy for at most "));
 }
 
 TEST_CASE("the machine has cores over all hosts, and the command is one that a shell takes",
