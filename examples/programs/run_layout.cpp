@@ -220,8 +220,8 @@ std::string RunLayout::describe() const {
   std::string ranks = ranks_ == 1 ? "one rank" : text(ranks_, " ranks (", run_.transport, ")");
   if (parts_.cyclic())
     ranks += text(", ", counted(layout_.stages, "stage"), ", --setting ", parts_.setting());
-  else if (ranks_ > 1)
-    ranks += text(", ", layout_.width, " x ", (ranks_ + layout_.lost.size()) / layout_.width);
+  else if (ranks_ > 1 && !own_plan_)
+    ranks += ", " + counted(layout_.width, "replica") + " of " + counted(layout_.stages, "stage");
   if (!layout_.lost.empty()) ranks += fmt::format(" without {}", fmt::join(layout_.lost, " and "));
   std::string line = text(own_plan_ ? "a plan of yours" : parts_.schedule, " on ", ranks);
   if (updates_per_microbatch() && layout_.microbatches > 1)

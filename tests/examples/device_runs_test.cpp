@@ -141,14 +141,18 @@ TEST_CASE("devices: over NCCL sums are its own where they can be, and a run says
   if (!nccl_works(2)) SKIP_TEST("NCCL needs two devices");
   const Runs runs{Words{"--layers", "3", "--batch", "12", "--ranks", "2"} + device + nccl};
   const std::vector<std::pair<Words, std::string>> cases{
-      {{}, "data on 2 ranks (nccl), 2 x 1; --reduction nccl; --stages 4, so that sums overlap"},
+      {{},
+       "data on 2 ranks (nccl), 2 replicas of 4 stages; --reduction nccl; --stages 4, so that sums "
+       "overlap"},
       {{"--stages", "2", "--data-parallel", "1"},
-       "1f1b on 2 ranks (nccl), 1 x 2; --reduction nccl"},
-      {{"--zero", "1"}, "data on 2 ranks (nccl), 2 x 1; --reduction nccl; --stages 4, so that"},
-      {{"--zero", "2"}, "data on 2 ranks (nccl), 2 x 1; --reduction nccl; files go to"},
+       "1f1b on 2 ranks (nccl), 1 replica of 2 stages; --reduction nccl"},
+      {{"--zero", "1"},
+       "data on 2 ranks (nccl), 2 replicas of 4 stages; --reduction nccl; --stages 4, so that"},
+      {{"--zero", "2"},
+       "data on 2 ranks (nccl), 2 replicas of 1 stage; --reduction nccl; files go to"},
       {{"--zero", "3", "--codec", "quantize:4"},
-       "data on 2 ranks (nccl), 2 x 1; --reduction scatter; files go to"},
-      {{"--reduction", "ring"}, "data on 2 ranks (nccl), 2 x 1; files go to"}};
+       "data on 2 ranks (nccl), 2 replicas of 1 stage; --reduction scatter; files go to"},
+      {{"--reduction", "ring"}, "data on 2 ranks (nccl), 2 replicas of 1 stage; files go to"}};
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const Finished result = succeeded(run(runs.words(std::to_string(i), cases[i].first)));
     CHECK_THAT(result.output + result.errors, Contains(cases[i].second));

@@ -59,7 +59,7 @@ TEST_CASE("programs say what 2bw with few microbatches costs, and plans stay pla
 
   Runs runs{model};
   CHECK_THAT(about(runs, "few", few + Words{"1"}),
-             Contains("2bw on 4 ranks (threads), 1 x 4. " + said));
+             Contains("2bw on 4 ranks (threads), 1 replica of 4 stages. " + said));
   CHECK_THAT(about(runs, "enough", few + Words{"3"}), !Contains("stalls"));
 }
 
@@ -180,7 +180,8 @@ TEST_CASE("flags that a schedule has no use for are refused before anything is w
 TEST_CASE("schedules with several stages on a rank find them from the ranks, and are resumed") {
   Runs runs{{"--layers", "4", "--batch", "8", "--microbatches", "4", "--untied"}};
   const Words looped{"--schedule", "interleaved", "--ranks", "2", "--chunks", "3"};
-  CHECK_THAT(about(runs, "whole", looped), Contains("interleaved on 2 ranks (threads), 1 x 2"));
+  CHECK_THAT(about(runs, "whole", looped),
+             Contains("interleaved on 2 ranks (threads), 1 replica of 6 stages"));
   const json flags = summary_of(runs.path("whole"))["config"]["flags"];
   CHECK(flags["--stages"] == 6);
   CHECK(flags["--chunks"] == 3);
@@ -197,7 +198,7 @@ TEST_CASE("schedules with several stages on a rank find them from the ranks, and
   CHECK_THAT(about(runs, "folded", {"--schedule", "zb-v", "--ranks", "2"}),
              Contains("zb-v on 2 ranks") && Contains("norm of the whole gradient"));
   CHECK_THAT(about(runs, "copies", {"--schedule", "dualpipe", "--ranks", "4", "--zero", "1"}),
-             Contains("dualpipe on 4 ranks (threads), 1 x 4"));
+             Contains("dualpipe on 4 ranks (threads), 1 replica of 4 stages"));
   runs.check_refused({"--chunks", "2"},
                      "--chunks 2: the schedule data has no choice of chunks; this flag is for "
                      "interleaved and looped-bfs");
