@@ -81,6 +81,7 @@ step "Drawing the plan that was trained"
 
 step "Done: losses, settings and the checkpoint are in $out"
 echo "How the training went: $out/report.html"
+echo "The plan as it ran:    $out/plan.html"
 echo "A plan to play with:   $build/quickstart/player.html"
-echo "Open both in a browser. More text: $build/bin/sample_gpt --from $out"
+echo "Open them in a browser. More text: $build/bin/sample_gpt --from $out"
 echo "To read next: $root/tutorials/00-map.md"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Proves that make_corpus.sh, demo.sh, weave.sh, letters.sh, headers.sh, commands.sh, includes.sh, spine.sh,
-# size.sh and gpu.sh notice what they are there to notice, in a folder of its own.
+# Proves that make_corpus.sh, demo.sh, quickstart.sh, weave.sh, letters.sh, headers.sh, commands.sh,
+# includes.sh, spine.sh, size.sh and gpu.sh notice what they are there to notice, in a folder of its own.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 folder=$(mktemp -d)
@@ -30,6 +30,10 @@ done
 # ---- demo.sh
 show_as_demo() { bin=/bin; eval "$(sed -n '/^show()/,/^}/p' "$root/examples/demo.sh")"; show "$@"; }
 expect 0 "^\$ echo --prompt 'And the king' x" show_as_demo echo --prompt 'And the king' x
+
+# ---- quickstart.sh
+end_of_quickstart() { out=own build=b; eval "$(sed -n '/^echo "How/,$p' "$root/examples/quickstart.sh")"; }
+expect 0 ' own/plan.html$' end_of_quickstart
 
 # ---- weave.sh
 printf 'int before;\n  // [snippet sum]\n  int sum = a;\n\n    sum += b;\n  // [end snippet]\n' >code.cpp
