@@ -72,7 +72,7 @@ struct Saving {
   const Plan& plan;                 ///< the shortest from now on
   const nn::WriteFile& write_file;  ///< takes a file of this rank
   nlohmann::json& run;              ///< what is added to the checkpoint's description of the run
-  std::string& on_disk_before;      ///< a file that has to be on disk before the save counts
+  std::string& on_disk_before;      ///< a file that goes to disk before the save counts
   std::string& failure;             ///< why the save can't count; it then takes its files away
 };
 

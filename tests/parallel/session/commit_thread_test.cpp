@@ -17,6 +17,15 @@ TEST_CASE("a save whose file is gone ends, and says which") {
   CHECK_THROWS_WITH(saving.finish(), Contains("lacks model-3.safetensors"));
 }
 
+TEST_CASE("a save waits for no metrics that others have moved away") {
+  const tests::TemporaryFolder folder;
+  nn::make_folder(folder.path / "checkpoint");
+  parallel::CommitThread saving(
+      folder.path / "checkpoint", folder.path / "metrics.jsonl", 3, nlohmann::json::object(),
+      {nn::write_checkpoint_file(folder.path / "checkpoint", "model", 3, {}, {})}, {});
+  CHECK_NOTHROW(saving.finish());
+}
+
 namespace {
 
 /// A stream for messages. The first one ends the disk's work, so that the wait has one message.
