@@ -5,6 +5,7 @@
 
 #include "autograd/backend.h"
 #include "autograd/cpu/cpu_backend.h"
+#include "examples/programs/run_folder.h"
 #include "parallel/observers/metric_files.h"
 #include "parallel/transports/launch.h"
 #include "parallel/transports/threads_transport.h"
@@ -259,12 +260,12 @@ std::string Rescue::save(const RescueSettings& settings, const LearningRate& rat
       problem = problem_at(*update);
       if (!problem.empty()) continue;
       const fs::path to = diverged_ ? folder_aside(out, {*update, own, "", run, {}}) : out;
-      commit(*update, to, settings, rate);
+      const std::string kept = commit(*update, to, settings, rate);
       const std::string& codecs = remains_.front().left_out;
       return text("update ", *update, " is saved", diverged_ ? " aside, in " + to.string() : "",
                   ", as all its weights are still here",
                   codecs.empty() ? "" : text(", but not what ", codecs, " left out of messages"),
-                  "; ", diverged_ ? go_on : "continue with --resume " + out.string());
+                  kept, "; ", diverged_ ? go_on : "continue with --resume " + out.string());
     } catch (const std::exception& error) {
       problem = error.what();
     }
@@ -314,13 +315,15 @@ std::vector<std::string> Rescue::lines_until(int update, const RescueSettings& s
   return lines;
 }
 
-void Rescue::commit(int update, const fs::path& out, const RescueSettings& settings,
-                    const LearningRate& rate) const {
+std::string Rescue::commit(int update, const fs::path& out, const RescueSettings& settings,
+                           const LearningRate& rate) const {
   const fs::path folder = out / "checkpoint";
   std::shared_ptr<FolderLock> lock = settings.scope.lock;
   if (!lock || !lock->is_here() || out != settings.scope.out)
     lock = std::make_shared<FolderLock>(out);
   const std::vector<std::string> earlier = lines_until(update, settings, rate);
+  // The session has checked what an earlier one left.
+  const bool has_own = out == settings.scope.out && lines_so_far(out) == out / "metrics.jsonl";
   MetricFiles lines(out, settings.unit, [&](const TakeLine& take) {
     for (const std::string& line : earlier) take(nn::parse_json(line));
   });
@@ -346,7 +349,9 @@ void Rescue::commit(int update, const fs::path& out, const RescueSettings& setti
       {.count = std::max(2, settings.scope.keep),
        .last = std::max(newest_save(out), remains_.front().first),
        .given_up = out == settings.scope.out ? settings.scope.given_up : newest_save(out)});
+  const std::string kept = has_own ? keep_lost_metrics(out) : "";
   lines.replace_earlier();
+  return kept;
 }
 
 }  // namespace plangrad::examples

@@ -81,8 +81,9 @@ class Rescue {
   std::string problem_at(int update) const;
   std::vector<std::string> lines_until(int update, const RescueSettings& settings,
                                        const LearningRate& learning_rate) const;
-  void commit(int update, const std::filesystem::path& out, const RescueSettings& settings,
-              const LearningRate& learning_rate) const;
+  /// Returns what to tell of metrics that it moved aside.
+  std::string commit(int update, const std::filesystem::path& out, const RescueSettings& settings,
+                     const LearningRate& learning_rate) const;
 
   std::mutex mutex_;
   std::vector<Remains> remains_;

@@ -149,13 +149,6 @@ static bool has_metrics_of(const fs::path& out, const nlohmann::json& saved) try
   return has_lines || has_events(out);
 }
 
-fs::path name_aside(const fs::path& file) {
-  fs::path aside;
-  for (int number = 1; aside.empty() || fs::exists(fs::symlink_status(aside)); ++number)
-    aside = text(file.string(), ".before-", number);
-  return aside;
-}
-
 /// Whether a line of metrics.jsonl is as a run writes it.
 static bool is_run_line(const std::string& line) try {
   const nlohmann::json values = parse_json(line);
@@ -180,11 +173,11 @@ static bool is_as_written(const fs::path& path, const nlohmann::json& written, b
   return file.eof();
 }
 
-/// Copies a file to a free name beside it, which it returns.
+/// Copies a file to a name beside it, which it returns; a copy of the same bytes stays as it is.
 static std::string copy_aside(const fs::path& file) {
-  const fs::path copy = name_aside(file);
+  const fs::path copy = parallel::name_aside(file);
   std::error_code problem;
-  fs::copy_file(file, copy, problem);
+  fs::copy_file(file, copy, fs::copy_options::skip_existing, problem);
   PG_CHECK(!problem, "can't copy ", file.string(), " to ", copy.string(), ": ", problem.message(),
            "; move it away");
   return copy.string();
@@ -204,16 +197,30 @@ std::string keep_edited_metrics(const parallel::SessionScope& scope) {
   // The session before was killed while it replaced its files: first metrics.jsonl, then the table.
   if (!parallel::begins_as(lines, written) && has_lines_of(run, saved)) return "";
   const nlohmann::json rows = written.value("table", nlohmann::json());  // null: an earlier version
-  const bool is_earlier =
-      !fs::exists(lines + partial) && parallel::begins_as(table + partial, rows);
+  if (!fs::exists(lines + partial) && parallel::begins_as(table + partial, rows))
+    fs::rename(table + partial, table);
   const bool own_lines = is_as_written(lines, written, false);
   const bool own_table =
-      is_earlier || (rows.is_null() ? own_lines : is_as_written(table, rows, true));
+      rows.is_null() ? own_lines  // a table can't be written anew from lines that are lost
+                     : parallel::begins_as(lines, written) && is_as_written(table, rows, true);
   std::string kept;
   for (const auto& [file, is_own] : {std::pair(lines, own_lines), {table, own_table}})
     if (!is_own && fs::exists(file))
       kept += (kept.empty() ? "the metrics as they are now stay in " : " and ") + copy_aside(file);
   return kept.empty() ? "" : kept + ", as others have changed them";
+}
+
+std::string keep_lost_metrics(const fs::path& run) {
+  std::string kept;
+  for (const char* name : {"metrics.jsonl", "metrics.csv"}) {
+    const fs::path file = run / name, next = file.string() + partial;
+    std::error_code problem;
+    if (!fs::exists(file) || !fs::exists(next) || parallel::is_beginning(file, next)) continue;
+    const fs::path aside = parallel::name_aside(file);
+    fs::rename(file, aside, problem);
+    if (!problem) kept += text("; what ", file.string(), " was stays in ", aside.string());
+  }
+  return kept;
 }
 
 /// Checks that what a folder's checkpoint holds is an older state of the run.

@@ -27,8 +27,9 @@ void check_out(const parallel::SessionScope& scope);
 /// to tell; empty: there are no edits, or the user gives them up. Call it after check_out().
 std::string keep_edited_metrics(const parallel::SessionScope& scope);
 
-/// The first of FILE.before-1, FILE.before-2, ... that is free.
-std::filesystem::path name_aside(const std::filesystem::path& file);
+/// Renames metrics.jsonl and metrics.csv of a run if the files beside them, which will replace them,
+/// do not begin with all that they hold: others may have taken lines away. Returns what to tell.
+std::string keep_lost_metrics(const std::filesystem::path& run);
 
 /// Makes runs/latest point to the folder, in one step.
 void point_latest_to(const std::filesystem::path& folder);

@@ -88,10 +88,7 @@ bool is_event_file(std::string_view name) {  // .paragrad: by the project's firs
   return end < name.size() && (name.substr(end) == ".plangrad" || name.substr(end) == ".paragrad");
 }
 
-bool begins_as(const fs::path& path, const json& written) try {
-  const auto bytes = static_cast<std::size_t>(nn::whole_number(written.at("bytes")));
-  std::error_code problem;
-  if (!fs::is_regular_file(path, problem) || fs::file_size(path, problem) < bytes) return false;
+json written_in(const fs::path& path, std::size_t bytes) {
   const nn::OpenFile file(path);
   std::vector<std::byte> part;
   std::uint32_t checksum = 0;
@@ -100,9 +97,34 @@ bool begins_as(const fs::path& path, const json& written) try {
     file.read(at, part);
     checksum = nn::crc32_of(part, checksum);
   }
-  return nn::digits_of(checksum) == written.at("checksum").get<std::string>();
+  return {{"bytes", bytes}, {"checksum", nn::digits_of(checksum)}};
+}
+
+bool begins_as(const fs::path& path, const json& written) try {
+  const auto bytes = static_cast<std::size_t>(nn::whole_number(written.at("bytes")));
+  std::error_code problem;
+  return fs::is_regular_file(path, problem) && fs::file_size(path, problem) >= bytes &&
+         written_in(path, bytes)["checksum"] == written.at("checksum").get<std::string>();
 } catch (const json::exception&) {  // `written` is of another program
   return false;
+}
+
+bool is_beginning(const fs::path& file, const fs::path& longer) try {
+  return begins_as(longer, written_in(file, fs::file_size(file)));
+} catch (const std::exception&) {  // it is no file, or may not be read
+  return false;
+}
+
+fs::path name_aside(const fs::path& file) {
+  std::string name = file.filename().string();
+  if (const auto at = name.find("tfevents"); at != name.npos) name.erase(at, 2);
+  for (int number = 1;; ++number) {
+    const fs::path aside = file.parent_path() / autograd::text(name, ".before-", number);
+    std::error_code none;
+    if (!fs::exists(fs::symlink_status(aside)) ||
+        (fs::file_size(file, none) == fs::file_size(aside, none) && is_beginning(file, aside)))
+      return aside;
+  }
 }
 
 AppendedFile::AppendedFile(const std::filesystem::path& path) : file_(nn::create_file(path)) {}
@@ -195,7 +217,12 @@ MetricFiles::MetricFiles(fs::path folder, const std::string& unit, const MetricL
                {"bytes_sent", "messages/bytes_sent"}} {
   double ago = 0;  // when an earlier update was made: as long ago as the later ones took
   if (earlier) earlier([&](const json& x) { ago += number_in(x, "seconds"), hears(x); });
-  if (fs::exists(path())) suffix_ = nn::partial, own_events_ = saved_events(folder_);
+  own_events_ = saved_events(folder_);
+  std::erase_if(own_events_, [&](const std::string& name) {
+    return !is_event_file(name) || !fs::exists(folder_ / name);
+  });
+  if (fs::exists(path()) || fs::exists(folder_ / "metrics.csv") || !own_events_.empty())
+    suffix_ = nn::partial;
   const double now = seconds_since_1970();
   auto begun = static_cast<std::int64_t>(now);
   while (fs::exists(folder_ / autograd::text(events_prefix, begun, ".plangrad"))) ++begun;
@@ -247,8 +274,7 @@ void MetricFiles::replace_earlier() {
   move("metrics.jsonl" + suffix_, "metrics.jsonl");
   move("metrics.csv" + suffix_, "metrics.csv");
   std::error_code ignored;
-  for (const std::string& name : own_events_)
-    if (is_event_file(name)) fs::remove(folder_ / name, ignored);
+  for (const std::string& name : own_events_) fs::remove(folder_ / name, ignored);
   own_events_ = {own_events_.back()};
   move("events" + suffix_, own_events_.back());
   suffix_.clear();

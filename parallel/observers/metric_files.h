@@ -116,9 +116,20 @@ MetricLines earlier_metrics(const std::filesystem::path& folder, int steps,
 
 // ---- what runs have left ----
 
+/// What AppendedFile::written() says of a file's first bytes.
+/// throws: Error if the file has fewer, or can't be read
+nlohmann::json written_in(const std::filesystem::path& path, std::size_t bytes);
+
 /// Whether a file begins with the lines that a checkpoint names.
 ///   written: what written() returned when it was saved
 bool begins_as(const std::filesystem::path& path, const nlohmann::json& written);
+
+/// Whether another file begins with all bytes of a file.
+bool is_beginning(const std::filesystem::path& file, const std::filesystem::path& longer);
+
+/// The first of FILE.before-1, FILE.before-2, ... that is free, or has the same bytes as the file.
+/// That of a file for TensorBoard has a name that TensorBoard does not read.
+std::filesystem::path name_aside(const std::filesystem::path& file);
 
 /// A file's JSON; null if there is no such file, or it is damaged.
 nlohmann::json json_in(const std::filesystem::path& path);
