@@ -4,6 +4,8 @@
 // and kind of the field) and a value. Chapter 03.
 #include "parallel/observers/metric_files.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -127,7 +129,9 @@ fs::path name_aside(const fs::path& file) {
   }
 }
 
-AppendedFile::AppendedFile(const std::filesystem::path& path) : file_(nn::create_file(path)) {}
+AppendedFile::AppendedFile(const fs::path& path) : file_(nn::create_file(path)) {
+  ::fcntl(file_.number, F_SETFL, O_APPEND);  // leaves no hole where others make it shorter
+}
 
 void AppendedFile::write(std::string_view bytes) {
   waiting_ += bytes;
@@ -144,6 +148,13 @@ void AppendedFile::write(std::string_view bytes) {
 
 json AppendedFile::written() const {
   return {{"bytes", bytes_}, {"checksum", nn::digits_of(checksum_)}};
+}
+
+bool AppendedFile::is_at(const fs::path& path) const {
+  struct stat own = {}, there = {};
+  return ::fstat(file_.number, &own) == 0 && ::stat(path.c_str(), &there) == 0 &&
+         own.st_dev == there.st_dev && own.st_ino == there.st_ino &&
+         own.st_size == bytes_ - std::ssize(waiting_);
 }
 
 std::uint32_t crc32c(std::string_view bytes) {
@@ -236,13 +247,41 @@ MetricFiles::MetricFiles(fs::path folder, const std::string& unit, const MetricL
   if (earlier) earlier([&](const json& x) { write_at(now - (ago -= number_in(x, "seconds")), x); });
 }
 
+std::array<std::pair<std::string, const AppendedFile*>, 3> MetricFiles::files() const {
+  return {{{"metrics.jsonl" + suffix_, &*lines_},
+           {"metrics.csv" + suffix_, &*table_},
+           {suffix_.empty() ? own_events_.back() : "events" + suffix_, &events_->file()}}};
+}
+
 std::string MetricFiles::problem() const {
-  const std::string events = suffix_.empty() ? own_events_.back() : "events" + suffix_;
-  for (const auto& [name, why] : {std::pair("metrics.jsonl" + suffix_, lines_->problem()),
-                                  {"metrics.csv" + suffix_, table_->problem()},
-                                  {events, events_->problem()}})
-    if (!why.empty()) return autograd::text((folder_ / name).string(), " can't be written: ", why);
+  for (const auto& [name, file] : files())
+    if (const std::string& why = file->problem(); !why.empty())
+      return autograd::text((folder_ / name).string(), " can't be written: ", why);
   return "";
+}
+
+std::string MetricFiles::move_changed_aside() const {
+  const auto is_there = [&](const auto& each) { return each.second->is_at(folder_ / each.first); };
+  if (!problem().empty() || std::ranges::all_of(files(), is_there)) return "";
+  const bool is_whole = begins_as(lines_->own_name(), lines_->written());
+  std::string told = "others have moved or changed the metrics";
+  for (const auto& each : files()) {
+    const fs::path path = folder_ / each.first, aside = name_aside(path);
+    if ((is_whole && is_there(each)) || !fs::exists(fs::symlink_status(path))) continue;
+    fs::rename(path, aside);
+    told += autograd::text(", ", path.string(), " stays in ", aside.string());
+  }
+  return told + "; the run goes on, and writes them anew" +
+         (is_whole ? "" : " from the lines that are left; some may be missing");
+}
+
+MetricLines MetricFiles::lines_left() const {
+  return [path = lines_->own_name()](const TakeLine& take) {
+    try {
+      read_metrics(path, take);
+    } catch (const Error&) {  // others have put something else there
+    }
+  };
 }
 
 void MetricFiles::write(const json& line) { write_at(seconds_since_1970(), line); }

@@ -23,6 +23,10 @@ class AppendedFile {
   const std::string& problem() const { return problem_; }
   /// The number of all bytes so far, and their checksum: begins_as() compares a file with them.
   nlohmann::json written() const;
+  /// Whether this is the file of a name, with the size that it was written with.
+  bool is_at(const std::filesystem::path& path) const;
+  /// A name by which this process can read the file, whatever others make of its own.
+  std::string own_name() const { return autograd::text("/proc/self/fd/", file_.number); }
 
  private:
   nn::Descriptor file_;
@@ -48,7 +52,7 @@ class EventFile {
              const std::vector<std::pair<std::string, double>>& values);
   /// Writes texts, "command" and "flags", and the flags as a run's hyperparameters.
   void describe(const std::string& command, const nlohmann::json& flags);
-  const std::string& problem() const { return file_.problem(); }  ///< see AppendedFile
+  const AppendedFile& file() const { return file_; }
 
  private:
   void write_record(const std::string& event);
@@ -90,11 +94,17 @@ class MetricFiles {
   /// names of the events' files. A checkpoint that says so is committed once they are on disk.
   /// throws: Error if they can't be written
   nlohmann::json written();
+  /// Moves files that others have changed, or put in the place of these, to names aside. Returns
+  /// what to tell; empty: all are as they were written. Else lines_left() have to be written anew.
+  std::string move_changed_aside() const;
+  /// The lines that are in metrics.jsonl, as long as this object lives, also if it lost its name.
+  MetricLines lines_left() const;
   /// The file that holds the lines of metrics.jsonl now.
   std::filesystem::path path() const { return folder_ / ("metrics.jsonl" + suffix_); }
 
  private:
   void write_at(double time, const nlohmann::json& line);
+  std::array<std::pair<std::string, const AppendedFile*>, 3> files() const;  // by their names
 
   std::filesystem::path folder_;
   std::string suffix_;  // nn::partial beside the files of an earlier run

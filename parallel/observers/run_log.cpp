@@ -49,7 +49,7 @@ void RunLog::open(const SessionScope& scope, int first) {
     earlier = earlier_metrics(scope.resume, first, scope.resumed_run().value("metrics", json()),
                               problem, scope.resume == scope.out);
   if (!problem.empty()) warn(problem);
-  files_.emplace(scope.out, settings_.unit, earlier, hears_);
+  files_ = std::make_unique<MetricFiles>(scope.out, settings_.unit, earlier, hears_);
   files_->events().describe(command_line(), settings_.flags);
   if ((files_->beside_earlier() || holds_run) && scope.resume != scope.out)
     warn(text(scope.out.string(), " holds an earlier run, which stays until this one saves"));
@@ -137,9 +137,22 @@ void RunLog::warn(const std::string& line) {
   std::cerr << "warning: " + settings_.shown(line) + '\n';
 }
 
+/// Writes the metrics anew if others have moved or changed them, which holds no save back.
+void RunLog::replace_changed() try {
+  const std::string changed = files_->move_changed_aside();
+  if (changed.empty()) return;
+  warn(changed);
+  auto anew = std::make_unique<MetricFiles>(scope_.out, settings_.unit, files_->lines_left());
+  anew->events().describe(command_line(), settings_.flags);
+  files_ = std::move(anew);
+} catch (const std::exception& error) {
+  warn(error.what());
+}
+
 /// The checkpoint names what metrics.jsonl holds now.
 void RunLog::save(Saving& saving) try {
   if (!files_) return;
+  replace_changed();
   saving.run["metrics"] = files_->written();
   saving.on_disk_before = files_->path();
 } catch (const Error& error) {

@@ -55,6 +55,7 @@ class RunLog : public RunObserver {
   double bubble() const { return bubble_; }
 
  private:
+  void replace_changed();
   void step(const HeardUpdate& update);
   void say(const std::string& line);
   void warn(const std::string& line);
@@ -66,7 +67,7 @@ class RunLog : public RunObserver {
   const LogSettings settings_;
   SessionScope scope_;
   int first_ = 0;
-  std::optional<MetricFiles> files_;  // of rank 0
+  std::unique_ptr<MetricFiles> files_;  // of rank 0
   TakeLine hears_ = [](const nlohmann::json&) {};
   bool terminal_, line_open_ = false, lacks_lines_ = false;
   double seconds_ = 0, busy_ = 0, bubble_ = 0, last_loss_ = 0;

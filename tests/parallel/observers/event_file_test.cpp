@@ -157,7 +157,7 @@ TEST_CASE("events hold their times, steps and numbers") {
   EventFile file(path, 1.5);
   file.write(2.5, 300, {{"loss/training", 0.125}, {"update/gradient_norm", -1e30}});
   file.write(3.5, 1ll << 40, {{"x", 7}});
-  REQUIRE(file.problem().empty());
+  REQUIRE(file.file().problem().empty());
   const std::vector<ReadEvent> events = events_in(path);
   REQUIRE(events.size() == 2);
   CHECK(events[0].time == 2.5);

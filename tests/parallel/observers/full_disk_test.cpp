@@ -1,5 +1,6 @@
-// A run whose disk is full for a while. Not here: what a checkpoint's folder holds when a save
-// fails (tests/nn/checkpoint_test.cpp), and lines of metrics (event_file_test.cpp).
+// A run whose disk is full for a while, or whose metrics others change while it trains. Not here:
+// what a checkpoint's folder holds when a save fails (tests/nn/checkpoint_test.cpp), and lines of
+// metrics (event_file_test.cpp).
 #include <nlohmann/json.hpp>
 
 #include "nn/checkpoint/checkpoint.h"
@@ -15,9 +16,12 @@ using nlohmann::json;
 
 namespace {
 
-/// Twelve updates with a save after each third one. If `fills`, the disk is full from the first
-/// save until plans of updates behind the seventh are made.
-void train(const RunFolder& folder, bool fills) {
+using Change = std::function<void(std::optional<SmallDisk>& disk)>;
+
+/// Twelve updates with a save after each third one. A disk that `change` makes small after the first
+/// save has room again when plans of updates behind the seventh are made.
+void train(
+    const RunFolder& folder, const Change& change = [](auto&) {}) {
   std::mutex mutex;
   std::optional<SmallDisk> disk;
   run_sessions(small_training(2), folder, 2, [&](int, SessionSettings& settings) {
@@ -31,7 +35,7 @@ void train(const RunFolder& folder, bool fills) {
     });
     settings.observers = observers_of({.saved = [&, saves = 0]() mutable {
       std::lock_guard lock(mutex);
-      if (fills && ++saves == 1) disk.emplace(500);
+      if (++saves == 1) change(disk);
     }});
   });
 }
@@ -47,8 +51,8 @@ json lines_without_times(const RunFolder& folder) {
 
 TEST_CASE("a run goes on while its disk is full, and saves when there is room", "[session]") {
   RunFolder whole, full;
-  train(whole, false);
-  train(full, true);
+  train(whole);
+  train(full, [](auto& disk) { disk.emplace(500); });
   CHECK(Checkpoint(full / "checkpoint").step() == 12);
   CHECK(tensors_in(full.path) == tensors_in(whole.path));
   CHECK(lines_without_times(full) == lines_without_times(whole));
@@ -59,4 +63,29 @@ TEST_CASE("a run goes on while its disk is full, and saves when there is room", 
   CHECK(lost == std::vector{6});
   for (const auto& file : std::filesystem::directory_iterator(full / "checkpoint"))
     CHECK_THAT(file.path().filename().string(), !Contains("-6"));
+}
+
+TEST_CASE("a run writes metrics anew that others move or change while it trains", "[session]") {
+  namespace fs = std::filesystem;
+  RunFolder whole;
+  train(whole);
+  const std::map<std::string, std::function<void(const fs::path& lines)>> changes{
+      {"moves", [](const fs::path& lines) { fs::rename(lines, lines.string() + ".old"); }},
+      {"replaces", [](const fs::path& lines) { write_file(lines, "mine\n"); }},
+      {"adds", [](const fs::path& lines) { std::ofstream(lines, std::ios::app) << "mine\n"; }},
+      {"empties", [](const fs::path& lines) { fs::resize_file(lines, 0); }}};
+  for (const auto& [what, change] : changes) {
+    CAPTURE(what);
+    const RunFolder folder;
+    train(folder, [&](auto&) { change(folder / "metrics.jsonl"); });
+    CHECK(fs::exists(folder / "metrics.jsonl.before-1") == (what != "moves"));
+    if (what == "empties")
+      CHECK_THAT(read_file(folder / "metrics.csv.before-1"), Contains("\n1,"));
+    else
+      CHECK(lines_without_times(folder) == lines_without_times(whole));
+    CHECK_THAT(read_file(folder / "summary.json"), !Contains("checkpoint not saved"));
+    const Checkpoint saved(folder / "checkpoint");
+    CHECK(saved.step() == 12);
+    CHECK(begins_as(folder / "metrics.jsonl", saved.run().at("metrics")));
+  }
 }
