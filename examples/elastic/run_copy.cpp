@@ -99,10 +99,14 @@ RunCopy::RunCopy(fs::path from, fs::path to, double minutes, int last)
 }
 
 /// The version of a file; Version() for a folder, a link, or a path without anything.
-RunCopy::Version RunCopy::version_of(const fs::path& path) {
-  std::error_code gone;
-  if (!fs::is_regular_file(fs::symlink_status(path, gone))) return {};
-  return {fs::last_write_time(path, gone), fs::file_size(path, gone)};
+RunCopy::Version RunCopy::version_of(const fs::path& path) try {
+  constexpr std::uintmax_t largest = 64 << 20;  // bytes that are read in a moment
+  if (!fs::is_regular_file(fs::symlink_status(path))) return {};
+  const std::uintmax_t size = fs::file_size(path);
+  if (size > largest) return {text(fs::last_write_time(path).time_since_epoch().count()), size};
+  return {parallel::written_in(path, size).at("checksum").get<std::string>(), size};
+} catch (const std::exception&) {  // it is gone, or may not be read
+  return {};
 }
 
 bool RunCopy::is_own(const fs::path& path) const {
@@ -157,12 +161,13 @@ void RunCopy::refresh() {
   failures_ = copy() ? 0 : failures_ + 1;
   if (failures_ == told)
     tell(text("elastic: the state in memory can't be copied to ", to_.string(), ": ", problem_,
-              "; each second it is tried again"));
+              "; it is tried again"));
 }
 
 bool RunCopy::copy() try {
   new_.clear();
   made_.clear();
+  problem_.clear();
   if (!nn::manifests_of(from_ / "checkpoint").empty()) {
     copy_all();
     remove_own(files_, new_);
@@ -170,7 +175,7 @@ bool RunCopy::copy() try {
     last_ = -1;
   }
   next_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(every_);
-  return true;
+  return problem_.empty();
 } catch (const std::exception& error) {
   remove_own(made_);
   problem_ = error.what();
@@ -189,7 +194,8 @@ void RunCopy::copy_all() {
   commit(manifest);
 }
 
-/// Copies what is beside the checkpoint, as far as it is still there. Of lines, whole ones.
+/// Copies what is beside the checkpoint, as far as it is still there. Of lines, whole ones. What
+/// can't be written there, as a folder has its name, holds no checkpoint back.
 void RunCopy::copy_rest() {
   std::error_code gone;
   fs::recursive_directory_iterator each(from_, fs::directory_options::skip_permission_denied, gone);
@@ -198,16 +204,20 @@ void RunCopy::copy_rest() {
     const bool is_apart = name == "checkpoint" || name == "diverged";
     if (is_apart) each.disable_recursion_pending();
     if (is_apart || name == "plangrad.lock") continue;
-    if (each->is_directory(gone)) make_folder(to_ / name);
-    if (!each->is_regular_file(gone)) continue;
     try {
+      if (each->is_directory(gone)) make_folder(to_ / name);
+      if (!each->is_regular_file(gone)) continue;
       write(to_ / name, [&](const fs::path& path) {
         fs::copy_file(each->path(), path, fs::copy_options::overwrite_existing);
         if (has_lines(name))
           fs::resize_file(path, nn::read_file(path, nn::most::data).rfind('\n') + 1);
       });
-    } catch (const fs::filesystem_error&) {
-      if (fs::exists(each->path(), gone)) throw;
+    } catch (const std::exception& error) {
+      if (!fs::exists(each->path(), gone)) continue;
+      new_.insert(to_ / name);  // the copy before stays
+      problem_ = text((to_ / name).string(),
+                      " can't be written, but the checkpoint is copied: ", error.what(),
+                      "; move away what is in its place");
     }
   }
 }

@@ -30,11 +30,12 @@ class RunCopy {
   /// minutes: between copies; last: the update of `to` that the run continues from, -1: its newest
   RunCopy(std::filesystem::path from, std::filesystem::path to, double minutes, int last = -1);
 
-  /// Copies the newest state, if there is one. Returns whether it is on disk now; if not, problem()
-  /// says why. A copy that fails leaves those before.
+  /// Copies the newest state, if there is one. Returns whether all of it is on disk now; if not,
+  /// problem() says why. A copy that fails leaves those before.
   bool copy();
   const std::string& problem() const { return problem_; }
-  /// Copies if it is time to, and a second after a copy that failed. Tells of the second failure.
+  /// Copies if it is time to, and a second after a checkpoint could not be copied. Tells of the
+  /// second failure.
   void refresh();
 
   bool holds_run() const { return !files_.empty(); }
@@ -61,8 +62,8 @@ class RunCopy {
   int failures_ = 0;                            // of refresh(), in a row
   std::set<std::filesystem::path> files_;       // of the last copy
   std::set<std::filesystem::path> new_, made_;  // of the copy under way; made_: with a new name
-  /// When a file was written, and its size.
-  using Version = std::pair<std::filesystem::file_time_type, std::uintmax_t>;
+  /// A file's checksum, or when it was written if it is large, and its size.
+  using Version = std::pair<std::string, std::uintmax_t>;
   static Version version_of(const std::filesystem::path& path);
   std::map<std::filesystem::path, Version> own_;  // by file: as the copy left it
 };

@@ -354,6 +354,19 @@ TEST_CASE("a copy replaces and removes only files that are as the run left them"
   CHECK(bytes("to/checkpoint/manifest.json.before-2") == "ours");
   CHECK(bytes("to/checkpoint/model-1.safetensors") == "ours");  // a name that the run gives up
   CHECK(step_of(runs.path("to")) == 2);
+  // A folder in the way holds no checkpoint back, and a file of the same bytes is the run's.
+  runs.resume("from", {"--stop-after", "1"});
+  std::filesystem::create_directory(runs.path("to/report.html.plangrad-partial"));
+  const std::string report = bytes("to/report.html");
+  runs.folder.write("to/summary.json", bytes("to/summary.json"));
+  std::filesystem::last_write_time(runs.path("to/summary.json"), {});
+  CHECK_FALSE(copy.copy());
+  CHECK_THAT(copy.problem(), Contains("to/report.html can't be written") && Contains("move away"));
+  CHECK(step_of(runs.path("to")) == 3);
+  CHECK(bytes("to/report.html") == report);
+  CHECK(bytes("to/summary.json") == bytes("from/summary.json"));
+  CHECK_FALSE(std::filesystem::exists(runs.path("to/summary.json.before-1")));
+  std::filesystem::remove(runs.path("to/report.html.plangrad-partial"));
   std::filesystem::rename(runs.path("to/metrics.csv"), runs.path("to/summary.json"));
   REQUIRE(copy.copy());
   CHECK(std::filesystem::exists(runs.path("to/summary.json.before-1")));
