@@ -31,7 +31,7 @@ Descriptor::~Descriptor() {
 
 Descriptor create_file(const std::filesystem::path& path) {
   ::unlink(path.c_str());
-  constexpr int as_new = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  constexpr int as_new = O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
   const int number = ::open(path.c_str(), as_new, 0666);
   PG_CHECK(number >= 0, path.string(), ": can't be created: ", system_message());
   return Descriptor(number);

@@ -116,7 +116,8 @@ class OpenFile {
 /// replaced: no other program gives one.
 inline constexpr const char* partial = ".plangrad-partial";
 
-/// Opens a new file for writing. A file or link of this name is removed first: no link is followed.
+/// Opens a new file to append to it, which leaves no hole where others make it shorter. A file or
+/// link of this name is removed first: no link is followed.
 /// throws: Error if the file can't be created
 Descriptor create_file(const std::filesystem::path& path);
 

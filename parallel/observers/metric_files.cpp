@@ -4,7 +4,6 @@
 // and kind of the field) and a value. Chapter 03.
 #include "parallel/observers/metric_files.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -90,48 +89,44 @@ bool is_event_file(std::string_view name) {  // .paragrad: by the project's firs
   return end < name.size() && (name.substr(end) == ".plangrad" || name.substr(end) == ".paragrad");
 }
 
-json written_in(const fs::path& path, std::size_t bytes) {
+json written_in(const fs::path& path, std::uintmax_t bytes) try {
   const nn::OpenFile file(path);
   std::vector<std::byte> part;
   std::uint32_t checksum = 0;
-  for (std::size_t at = 0; at < bytes; at += part.size()) {
-    part.resize(std::min<std::size_t>(1 << 20, bytes - at));
+  for (std::uintmax_t at = 0; at < bytes; at += part.size()) {
+    part.resize(std::min<std::uintmax_t>(1 << 20, bytes - at));
     file.read(at, part);
     checksum = nn::crc32_of(part, checksum);
   }
   return {{"bytes", bytes}, {"checksum", nn::digits_of(checksum)}};
+} catch (const Error&) {
+  return nullptr;
 }
 
 bool begins_as(const fs::path& path, const json& written) try {
-  const auto bytes = static_cast<std::size_t>(nn::whole_number(written.at("bytes")));
-  std::error_code problem;
-  return fs::is_regular_file(path, problem) && fs::file_size(path, problem) >= bytes &&
-         written_in(path, bytes)["checksum"] == written.at("checksum").get<std::string>();
-} catch (const json::exception&) {  // `written` is of another program
+  const auto bytes = static_cast<std::uintmax_t>(nn::whole_number(written.at("bytes")));
+  return written_in(path, bytes).at("checksum") == written.at("checksum");
+} catch (const std::exception&) {  // `written` is of another program, or the file has fewer bytes
   return false;
 }
 
-bool is_beginning(const fs::path& file, const fs::path& longer) try {
-  return begins_as(longer, written_in(file, fs::file_size(file)));
-} catch (const std::exception&) {  // it is no file, or may not be read
-  return false;
+bool is_beginning(const fs::path& file, const fs::path& longer) {
+  std::error_code none;
+  return begins_as(longer, written_in(file, fs::file_size(file, none)));
 }
 
 fs::path name_aside(const fs::path& file) {
   std::string name = file.filename().string();
   if (const auto at = name.find("tfevents"); at != name.npos) name.erase(at, 2);
-  for (int number = 1;; ++number) {
-    const fs::path aside = file.parent_path() / autograd::text(name, ".before-", number);
-    std::error_code none;
-    if (!fs::exists(fs::symlink_status(aside)) ||
-        (fs::file_size(file, none) == fs::file_size(aside, none) && is_beginning(file, aside)))
-      return aside;
-  }
+  fs::path aside;
+  for (int number = 1; aside.empty() || (fs::exists(fs::symlink_status(aside)) &&
+                                         !(is_beginning(file, aside) && is_beginning(aside, file)));
+       ++number)
+    aside = file.parent_path() / autograd::text(name, ".before-", number);
+  return aside;
 }
 
-AppendedFile::AppendedFile(const fs::path& path) : file_(nn::create_file(path)) {
-  ::fcntl(file_.number, F_SETFL, O_APPEND);  // leaves no hole where others make it shorter
-}
+AppendedFile::AppendedFile(const fs::path& path) : file_(nn::create_file(path)) {}
 
 void AppendedFile::write(std::string_view bytes) {
   waiting_ += bytes;
@@ -228,12 +223,8 @@ MetricFiles::MetricFiles(fs::path folder, const std::string& unit, const MetricL
                {"bytes_sent", "messages/bytes_sent"}} {
   double ago = 0;  // when an earlier update was made: as long ago as the later ones took
   if (earlier) earlier([&](const json& x) { ago += number_in(x, "seconds"), hears(x); });
-  own_events_ = saved_events(folder_);
-  std::erase_if(own_events_, [&](const std::string& name) {
-    return !is_event_file(name) || !fs::exists(folder_ / name);
-  });
-  if (fs::exists(path()) || fs::exists(folder_ / "metrics.csv") || !own_events_.empty())
-    suffix_ = nn::partial;
+  if (fs::exists(path())) own_events_ = saved_events(folder_);  // which lines give anew
+  if (fs::exists(path()) || fs::exists(folder_ / "metrics.csv")) suffix_ = nn::partial;
   const double now = seconds_since_1970();
   auto begun = static_cast<std::int64_t>(now);
   while (fs::exists(folder_ / autograd::text(events_prefix, begun, ".plangrad"))) ++begun;
@@ -260,10 +251,17 @@ std::string MetricFiles::problem() const {
   return "";
 }
 
-std::string MetricFiles::move_changed_aside() const {
+std::string MetricFiles::move_changed_aside(MetricLines& left) const {
   const auto is_there = [&](const auto& each) { return each.second->is_at(folder_ / each.first); };
   if (!problem().empty() || std::ranges::all_of(files(), is_there)) return "";
-  const bool is_whole = begins_as(lines_->own_name(), lines_->written());
+  const std::string lines = lines_->own_name();
+  left = [lines](const TakeLine& take) {
+    try {
+      read_metrics(lines, take);
+    } catch (const Error&) {  // others have put something else there
+    }
+  };
+  const bool is_whole = begins_as(lines, lines_->written());
   std::string told = "others have moved or changed the metrics";
   for (const auto& each : files()) {
     const fs::path path = folder_ / each.first, aside = name_aside(path);
@@ -271,17 +269,9 @@ std::string MetricFiles::move_changed_aside() const {
     fs::rename(path, aside);
     told += autograd::text(", ", path.string(), " stays in ", aside.string());
   }
+  if (is_whole) std::ofstream(path(), std::ios::app);  // beside which new ones replace the events
   return told + "; the run goes on, and writes them anew" +
          (is_whole ? "" : " from the lines that are left; some may be missing");
-}
-
-MetricLines MetricFiles::lines_left() const {
-  return [path = lines_->own_name()](const TakeLine& take) {
-    try {
-      read_metrics(path, take);
-    } catch (const Error&) {  // others have put something else there
-    }
-  };
 }
 
 void MetricFiles::write(const json& line) { write_at(seconds_since_1970(), line); }
@@ -313,7 +303,8 @@ void MetricFiles::replace_earlier() {
   move("metrics.jsonl" + suffix_, "metrics.jsonl");
   move("metrics.csv" + suffix_, "metrics.csv");
   std::error_code ignored;
-  for (const std::string& name : own_events_) fs::remove(folder_ / name, ignored);
+  for (const std::string& name : own_events_)
+    if (is_event_file(name)) fs::remove(folder_ / name, ignored);
   own_events_ = {own_events_.back()};
   move("events" + suffix_, own_events_.back());
   suffix_.clear();

@@ -25,7 +25,7 @@ class AppendedFile {
   nlohmann::json written() const;
   /// Whether this is the file of a name, with the size that it was written with.
   bool is_at(const std::filesystem::path& path) const;
-  /// A name by which this process can read the file, whatever others make of its own.
+  /// A name by which this process reads the file, whatever others make of its own.
   std::string own_name() const { return autograd::text("/proc/self/fd/", file_.number); }
 
  private:
@@ -95,10 +95,9 @@ class MetricFiles {
   /// throws: Error if they can't be written
   nlohmann::json written();
   /// Moves files that others have changed, or put in the place of these, to names aside. Returns
-  /// what to tell; empty: all are as they were written. Else lines_left() have to be written anew.
-  std::string move_changed_aside() const;
-  /// The lines that are in metrics.jsonl, as long as this object lives, also if it lost its name.
-  MetricLines lines_left() const;
+  /// what to tell; empty: all are as they were written. Else others have to be made, as long as this
+  /// object lives, from the lines that are `left`.
+  std::string move_changed_aside(MetricLines& left) const;
   /// The file that holds the lines of metrics.jsonl now.
   std::filesystem::path path() const { return folder_ / ("metrics.jsonl" + suffix_); }
 
@@ -126,9 +125,8 @@ MetricLines earlier_metrics(const std::filesystem::path& folder, int steps,
 
 // ---- what runs have left ----
 
-/// What AppendedFile::written() says of a file's first bytes.
-/// throws: Error if the file has fewer, or can't be read
-nlohmann::json written_in(const std::filesystem::path& path, std::size_t bytes);
+/// What AppendedFile::written() says of a file's first bytes; null if it has fewer.
+nlohmann::json written_in(const std::filesystem::path& path, std::uintmax_t bytes);
 
 /// Whether a file begins with the lines that a checkpoint names.
 ///   written: what written() returned when it was saved

@@ -139,10 +139,11 @@ void RunLog::warn(const std::string& line) {
 
 /// Writes the metrics anew if others have moved or changed them, which holds no save back.
 void RunLog::replace_changed() try {
-  const std::string changed = files_->move_changed_aside();
+  MetricLines left;
+  const std::string changed = files_->move_changed_aside(left);
   if (changed.empty()) return;
   warn(changed);
-  auto anew = std::make_unique<MetricFiles>(scope_.out, settings_.unit, files_->lines_left());
+  auto anew = std::make_unique<MetricFiles>(scope_.out, settings_.unit, left);
   anew->events().describe(command_line(), settings_.flags);
   files_ = std::move(anew);
 } catch (const std::exception& error) {

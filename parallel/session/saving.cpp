@@ -3,8 +3,6 @@
 // one save is under way. Chapter 15.
 #include "parallel/session/saving.h"
 
-#include <unistd.h>
-
 #include "autograd/cpu/cpu_backend.h"
 #include "parallel/session/session_rank.h"
 
@@ -64,7 +62,7 @@ CommitThread::CommitThread(fs::path folder, fs::path before, nn::SaveMark mark, 
       if (*wait == hasty) hurry -= std::ranges::any_of(files, is_being_written) ? 1 : 30;
     }
     try {  // weights wait for no file that others have taken away meanwhile
-      if (::access(before.c_str(), R_OK) == 0) nn::sync_to_disk(before);
+      if (fs::exists(before)) nn::sync_to_disk(before);
     } catch (const Error& error) {  // the save fails, and takes its files away
       files.push_back({.name = "", .failure = error.what()});
     }

@@ -209,51 +209,44 @@ TEST_CASE("metrics that others have edited stay beside those that replace them",
 
 TEST_CASE("sessions that are killed before their first save leave metrics as they are",
           "[checkpoint]") {
-  for (const bool is_edited : {true, false}) {
-    CAPTURE(is_edited);
-    const Runs runs;
-    const std::string out = runs.path("run"), table = out + "/metrics.csv",
-                      aside = table + ".before-1";
-    runs.train("run", {"--stop-after", "2"});
-    std::string before = plangrad::nn::read_file(table);
-    if (is_edited) {
-      fs::remove(out + "/metrics.jsonl");
-    } else {  // as a kill between the new metrics.jsonl and the new table leaves them
-      runs.resume("run", {"--stop-after", "2"});
-      fs::rename(table, table + ".plangrad-partial");
-      std::ofstream(table) << std::exchange(before,
-                                            plangrad::nn::read_file(table + ".plangrad-partial"));
-    }
+  const Runs runs;
+  const std::string out = runs.path("run"), table = out + "/metrics.csv", old = table + ".before-1";
+  const auto check_starts = [&](const std::string& told) {
     plangrad::parallel::SessionScope scope;
     scope.resume_from(scope.out = out);
     for (int start = 0; start < 2; ++start) {
-      CHECK(plangrad::examples::keep_edited_metrics(scope) ==
-            (is_edited
-                 ? "the metrics as they are now stay in " + aside + ", as others have changed them"
-                 : ""));
+      CHECK(plangrad::examples::keep_edited_metrics(scope) == told);
       plangrad::parallel::MetricFiles(out, "tokens", {});
-      CHECK(plangrad::nn::read_file(table) == before);
     }
-    runs.resume("run", {"--stop-after", "1"});
-    CHECK(fs::exists(aside) == is_edited);
-    CHECK_FALSE(fs::exists(table + ".before-2"));
-  }
+  };
+  runs.train("run", {"--stop-after", "2"});
+  const std::string first = plangrad::nn::read_file(table);
+  runs.resume("run", {"--stop-after", "2"});
+  const std::string second = plangrad::nn::read_file(table);
+  // As a kill between the new metrics.jsonl and the new table leaves them:
+  fs::rename(table, table + ".plangrad-partial");
+  runs.folder.write("run/metrics.csv", first);
+  check_starts("");
+  fs::remove(out + "/metrics.jsonl");
+  check_starts("the metrics as they are now stay in " + old + ", as others have changed them");
+  for (const std::string& file : {table, old}) CHECK(plangrad::nn::read_file(file) == second);
+  CHECK_FALSE(fs::exists(table + ".before-2"));
 }
 
 TEST_CASE("a rescue replaces no metrics that it can't write anew", "[checkpoint]") {
   using plangrad::examples::keep_lost_metrics, plangrad::parallel::MetricFiles;
   const Folder folder;
-  const std::string out = folder / "", table = folder / "metrics.csv";
+  const std::string out = folder / "", table = folder / "metrics.csv", old = table + ".before-1";
   const json line{{"step", 1}, {"loss", 9}}, next{{"step", 2}, {"loss", 8}};
   MetricFiles(out, "tokens", {}).write(line);
   MetricFiles(out, "tokens", [&](const auto& take) { take(line), take(next); });
   CHECK(keep_lost_metrics(out) == "");
   fs::remove(folder / "metrics.jsonl");
   MetricFiles rescued(out, "tokens", [&](const auto& take) { take(next); });
-  CHECK(keep_lost_metrics(out) == "; what " + table + " was stays in " + table + ".before-1");
+  CHECK(keep_lost_metrics(out) == "; what " + table + " was stays in " + old);
   rescued.replace_earlier();
   CHECK_THAT(plangrad::nn::read_file(table), Contains("\n2,8") && !Contains("\n1,9"));
-  CHECK_THAT(plangrad::nn::read_file(table + ".before-1"), Contains("\n1,9"));
+  CHECK_THAT(plangrad::nn::read_file(old), Contains("\n1,9"));
 }
 
 TEST_CASE("an export does not write or delete through a link", "[checkpoint]") {

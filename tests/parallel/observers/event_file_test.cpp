@@ -263,22 +263,6 @@ TEST_CASE("an earlier run's metrics stay until they are replaced, as a whole") {
   CHECK_FALSE(std::filesystem::exists(folder.path / "metrics.csv.plangrad-partial"));
 }
 
-TEST_CASE("a table or events without lines stay until they are replaced") {
-  for (const bool has_table : {true, false}) {
-    plangrad::tests::TemporaryFolder folder;
-    { MetricFiles(folder.path, "images", {}).write(update(1, 9)); }
-    std::filesystem::remove(folder.path / "metrics.jsonl");
-    if (!has_table) std::filesystem::remove(folder.path / "metrics.csv");
-    const auto old_events = events_files(folder.path);
-    MetricFiles files(folder.path, "images", {});
-    CHECK(files.beside_earlier());
-    if (has_table) CHECK_THAT(read_file(folder.path / "metrics.csv"), Contains("\n1,9.0,"));
-    CHECK(events_files(folder.path) == old_events);
-    files.replace_earlier();
-    CHECK(events_files(folder.path).size() == 1);
-  }
-}
-
 TEST_CASE("a file aside has a free name, one of the same bytes, and none that TensorBoard reads") {
   plangrad::tests::TemporaryFolder folder;
   const auto file = folder.file("events.out.tfevents.7.plangrad", "mine");

@@ -67,25 +67,29 @@ TEST_CASE("a run goes on while its disk is full, and saves when there is room", 
 
 TEST_CASE("a run writes metrics anew that others move or change while it trains", "[session]") {
   namespace fs = std::filesystem;
-  RunFolder whole;
+  const RunFolder whole;
   train(whole);
-  const std::map<std::string, std::function<void(const fs::path& lines)>> changes{
-      {"moves", [](const fs::path& lines) { fs::rename(lines, lines.string() + ".old"); }},
-      {"replaces", [](const fs::path& lines) { write_file(lines, "mine\n"); }},
-      {"adds", [](const fs::path& lines) { std::ofstream(lines, std::ios::app) << "mine\n"; }},
-      {"empties", [](const fs::path& lines) { fs::resize_file(lines, 0); }}};
-  for (const auto& [what, change] : changes) {
+  for (const std::string what : {"move", "replace", "add", "empty"}) {
     CAPTURE(what);
     const RunFolder folder;
-    train(folder, [&](auto&) { change(folder / "metrics.jsonl"); });
-    CHECK(fs::exists(folder / "metrics.jsonl.before-1") == (what != "moves"));
-    if (what == "empties")
+    const fs::path lines = folder / "metrics.jsonl";
+    train(folder, [&](auto&) {
+      if (what == "move") fs::rename(lines, folder / "mine");
+      if (what == "replace") write_file(lines, "mine\n");
+      if (what == "add") std::ofstream(lines, std::ios::app) << "mine\n";
+      if (what == "empty") fs::resize_file(lines, 0);
+    });
+    CHECK(fs::exists(folder / "metrics.jsonl.before-1") == (what != "move"));
+    if (what == "empty")
       CHECK_THAT(read_file(folder / "metrics.csv.before-1"), Contains("\n1,"));
     else
       CHECK(lines_without_times(folder) == lines_without_times(whole));
     CHECK_THAT(read_file(folder / "summary.json"), !Contains("checkpoint not saved"));
     const Checkpoint saved(folder / "checkpoint");
     CHECK(saved.step() == 12);
-    CHECK(begins_as(folder / "metrics.jsonl", saved.run().at("metrics")));
+    CHECK(begins_as(lines, saved.run().at("metrics")));
+    CHECK(std::ranges::count_if(fs::directory_iterator(folder.path), [](const auto& file) {
+            return is_event_file(file.path().filename().string());
+          }) == 1);
   }
 }
