@@ -104,7 +104,7 @@ RunCopy::Version RunCopy::version_of(const fs::path& path) try {
   if (!fs::is_regular_file(fs::symlink_status(path))) return {};
   const std::uintmax_t size = fs::file_size(path);
   if (size > largest) return {text(fs::last_write_time(path).time_since_epoch().count()), size};
-  return {parallel::written_in(path, size).at("checksum").get<std::string>(), size};
+  return {parallel::written_in(path).at("checksum").get<std::string>(), size};
 } catch (const std::exception&) {  // it is gone, or may not be read
   return {};
 }

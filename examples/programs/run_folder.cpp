@@ -215,7 +215,7 @@ std::string keep_lost_metrics(const fs::path& run) {
   for (const char* name : {"metrics.jsonl", "metrics.csv"}) {
     const fs::path file = run / name, next = file.string() + partial;
     std::error_code problem;
-    if (!fs::exists(file) || !fs::exists(next) || parallel::is_beginning(file, next)) continue;
+    if (!fs::exists(next) || parallel::begins_as(next, parallel::written_in(file))) continue;
     const fs::path aside = parallel::name_aside(file);
     fs::rename(file, aside, problem);
     if (!problem) kept += text("; what ", file.string(), " was stays in ", aside.string());

@@ -89,13 +89,14 @@ bool is_event_file(std::string_view name) {  // .paragrad: by the project's firs
   return end < name.size() && (name.substr(end) == ".plangrad" || name.substr(end) == ".paragrad");
 }
 
-json written_in(const fs::path& path, std::uintmax_t bytes) try {
+json written_in(const fs::path& path, std::int64_t bytes) try {
   const nn::OpenFile file(path);
+  if (bytes < 0) bytes = static_cast<std::int64_t>(file.size());
   std::vector<std::byte> part;
   std::uint32_t checksum = 0;
-  for (std::uintmax_t at = 0; at < bytes; at += part.size()) {
-    part.resize(std::min<std::uintmax_t>(1 << 20, bytes - at));
-    file.read(at, part);
+  for (std::int64_t at = 0; at < bytes; at += std::ssize(part)) {
+    part.resize(static_cast<std::size_t>(std::min<std::int64_t>(1 << 20, bytes - at)));
+    file.read(static_cast<std::uint64_t>(at), part);
     checksum = nn::crc32_of(part, checksum);
   }
   return {{"bytes", bytes}, {"checksum", nn::digits_of(checksum)}};
@@ -104,23 +105,19 @@ json written_in(const fs::path& path, std::uintmax_t bytes) try {
 }
 
 bool begins_as(const fs::path& path, const json& written) try {
-  const auto bytes = static_cast<std::uintmax_t>(nn::whole_number(written.at("bytes")));
-  return written_in(path, bytes).at("checksum") == written.at("checksum");
+  return written_in(path, nn::whole_number(written.at("bytes"))).at("checksum") ==
+         written.at("checksum");
 } catch (const std::exception&) {  // `written` is of another program, or the file has fewer bytes
   return false;
-}
-
-bool is_beginning(const fs::path& file, const fs::path& longer) {
-  std::error_code none;
-  return begins_as(longer, written_in(file, fs::file_size(file, none)));
 }
 
 fs::path name_aside(const fs::path& file) {
   std::string name = file.filename().string();
   if (const auto at = name.find("tfevents"); at != name.npos) name.erase(at, 2);
+  const json written = written_in(file);
   fs::path aside;
   for (int number = 1; aside.empty() || (fs::exists(fs::symlink_status(aside)) &&
-                                         !(is_beginning(file, aside) && is_beginning(aside, file)));
+                                         (written.is_null() || written_in(aside) != written));
        ++number)
     aside = file.parent_path() / autograd::text(name, ".before-", number);
   return aside;

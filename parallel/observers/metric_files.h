@@ -125,15 +125,12 @@ MetricLines earlier_metrics(const std::filesystem::path& folder, int steps,
 
 // ---- what runs have left ----
 
-/// What AppendedFile::written() says of a file's first bytes; null if it has fewer.
-nlohmann::json written_in(const std::filesystem::path& path, std::uintmax_t bytes);
+/// What AppendedFile::written() says of a file's first bytes, or of all; null if it has fewer.
+nlohmann::json written_in(const std::filesystem::path& path, std::int64_t bytes = -1);
 
 /// Whether a file begins with the lines that a checkpoint names.
 ///   written: what written() returned when it was saved
 bool begins_as(const std::filesystem::path& path, const nlohmann::json& written);
-
-/// Whether another file begins with all bytes of a file.
-bool is_beginning(const std::filesystem::path& file, const std::filesystem::path& longer);
 
 /// The first of FILE.before-1, FILE.before-2, ... that is free, or has the same bytes as the file.
 /// That of a file for TensorBoard has a name that TensorBoard does not read.
