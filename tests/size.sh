@@ -11,10 +11,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # A feature that needs more lines names the lines that it removes.
 # Folders   lines at most
 limits='
-library     42634    autograd, nn, parallel, sparse, and cuda without its emulator
+library     42730    autograd, nn, parallel, sparse, and cuda without its emulator
 emulator     6750    cuda/emulator
-examples    19680    programs and their pages
-tests       58590
+examples    19730    programs and their pages
+tests       58800
 tutorials    4120    code of chapters: kernels, and scripts that draw and measure
 build         700    CMakeLists.txt, .ci/
 '

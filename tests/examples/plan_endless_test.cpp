@@ -82,7 +82,7 @@ TEST_CASE("plan rejects bars that do not repeat, and requests for an endless pla
                   "repeat: rank 0, 0Sv2: the body does not end as it began", 2);
   text.replace(text.find(" | 0Sv2"), 2, "");
   check_refused({"plan", "verify", folder.write("one.plan", text)},
-                "one.plan: plan, line 2: this row has 1 bars");
+                "one.plan: plan, line 2: this row has 1 bar");
   for (const char* command : {"show", "verify", "simulate", "draw"}) {
     check_refused(endless_2bw(command) + Words{"--steps", "3"},
                   "--steps 3 and --endless: an endless plan has any number of updates");

@@ -56,12 +56,12 @@ TEST_CASE("endless: text with wrong bars says what is wrong, and in which line",
     CHECK_THROWS_WITH(parse(text), Contains(words));
   };
   check(replaced(delayed, " | 0F2v1", " 0F2v1"),
-        "plan, line 2: this row has 1 bars; each row of a plan with a period has two");
+        "plan, line 2: this row has 1 bar; each row of a plan with a period has two");
   check(replaced(delayed, "0B2v1", "| 0B2v1"), "plan, line 2: this row has 3 bars");
   check(replaced(delayed, " period 1", ""),
         "plan, line 2: this row has 2 bars; only a plan with a period has bars");
   check(replaced(plan_text("2bw_endless"), "1B2v0 0g2>0 | ", "1B2v0 0g2>0 "),
-        "plan, line 4: this row has 1 bars");
+        "plan, line 4: this row has 1 bar");
   check(golden("2bw").replace(0, 6, "period 1 stages"), "plan, line 2: this row has 0 bars");
   check("stages 1 per_step 1 steps 1\n0F0v0 - 0B0v0 0Sv1\n",
         "plan, line 2: \"-\" is the whole row of a rank without work; a row has no pauses");

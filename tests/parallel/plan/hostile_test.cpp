@@ -24,7 +24,7 @@ TEST_CASE("numbers that would overflow are refused by whoever draws a wrong plan
   const Plan endless = parse(
       "stages 1 per_step 1 steps 1 first 99999999 period 99999999\n"
       "0F0v2147483647 | | 0B0v0 0Sv2147483647\n");
-  CHECK_THROWS_WITH(simulate_two_bodies(endless, Costs()), Contains("a period is 1 to 1 steps"));
+  CHECK_THROWS_WITH(simulate_two_bodies(endless, Costs()), Contains("a period is 1 to 1 step,"));
 }
 
 TEST_CASE("sums of very many ranks are refused before each sends to each", "[plan]") {
