@@ -98,6 +98,7 @@ std::vector<fs::path> weight_files(const fs::path& folder) {
              " is not the name of a file in its folder");
     PG_CHECK(fs::exists(folder / name, ignored), index.string(), " names ",
              format::in_quotes(name.string()), ", which is not there: download all of its parts");
+    check_regular(folder / name);
     parts.insert(folder / name);
   }
   PG_CHECK(!parts.empty(), index.string(), " names no file");

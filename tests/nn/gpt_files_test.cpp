@@ -325,6 +325,9 @@ TEST_CASE("weights in parts are read by their index") {
   names["wte.weight"] = "model-00003-of-00003.safetensors";
   write_index(names);
   CHECK_THAT(refusal(folder), Contains("which is not there: download all of its parts"));
+  names["wte.weight"] = "";
+  write_index(names);
+  CHECK_THAT(refusal(folder), Contains("is a folder: name a file in it"));
 }
 
 TEST_CASE("weights of other kinds are named, with what to do") {
