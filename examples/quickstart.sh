@@ -57,7 +57,7 @@ step "Installing what is missing"
 # The first build goes without the emulator of GPUs, which takes as long as all else.
 settings=()
 [[ -f $build/CMakeCache.txt ]] || settings=(-DPLANGRAD_EMULATOR=OFF)
-step "Building ${programs[*]} in $build/bin: once, six minutes on two cores of an AMD EPYC"
+step "Building ${programs[*]} in $build/bin: once, two to six minutes on two cores"
 (cd "$root" && cmake --preset release "${settings[@]}" >"$build.log" 2>&1) || {
   cat "$build.log" >&2
   exit 1
