@@ -48,14 +48,14 @@ std::vector<std::pair<fs::path, std::string>> folders_of(const fs::path& run) {
     const std::string name = each.path().filename().string();
     const fs::path aside = each.path() / "checkpoint";
     if (name.starts_with("diverged") && !each.is_symlink(none) && !manifests_of(aside).empty())
-      all.emplace_back(aside, name + '/');
+      all.emplace_back(aside, name + "/checkpoint/");
   }
   std::ranges::sort(all, {}, &std::pair<fs::path, std::string>::second);
   if (manifests_of(own).empty() && all.size() == 1) newest(run);  // throws, and says why
   return all;
 }
 
-/// Prints a line if the manifest of a folder's newest checkpoint is lost, and returns whether it is.
+/// Prints a line if the manifest of a folder's newest checkpoint is lost. Returns whether it is.
 /// A run that diverged before its first save has no tensors here, either.
 bool tell_if_lost(const fs::path& folder, const std::string& prefix) {
   std::error_code none;

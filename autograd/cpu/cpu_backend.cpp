@@ -95,7 +95,7 @@ void set_compute_threads(int n) {
 
 int compute_threads() {
 #if PLANGRAD_OPENMP
-  return std::min(omp_get_max_threads(), 1024);  // as a process can have no 100,000
+  return std::min(omp_get_max_threads(), 1024);  // far more end OpenMP's library by a crash
 #else
   return 1;
 #endif

@@ -174,7 +174,8 @@ int Launcher::end(int status) {
   keep_aside();
   if (saved_in(memory_.path()) > 0 && !copy_.copy() && !copy_.copy()) {
     tell(counts);
-    tell(text("elastic: the state in memory can't be copied to ", out, ": ", copy_.problem()));
+    tell(
+        text("elastic: the state in memory can't be copied whole to ", out, ": ", copy_.problem()));
     tell(text("elastic: the run stays in memory, in ", memory, "; continue it with --resume ",
               memory, " and another --out"));
     return failed;

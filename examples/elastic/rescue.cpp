@@ -322,7 +322,7 @@ std::string Rescue::commit(int update, const fs::path& out, const RescueSettings
   if (!lock || !lock->is_here() || out != settings.scope.out)
     lock = std::make_shared<FolderLock>(out);
   const std::vector<std::string> earlier = lines_until(update, settings, rate);
-  // The session has checked what an earlier one left.
+  // Whether the lines there are this session's; it has looked at those of an earlier one.
   const bool has_own = out == settings.scope.out && lines_so_far(out) == out / "metrics.jsonl";
   MetricFiles lines(out, settings.unit, [&](const TakeLine& take) {
     for (const std::string& line : earlier) take(nn::parse_json(line));

@@ -160,8 +160,8 @@ void RunCopy::refresh() {
   if (Clock::now() <= next_) return;
   failures_ = copy() ? 0 : failures_ + 1;
   if (failures_ == told)
-    tell(text("elastic: the state in memory can't be copied to ", to_.string(), ": ", problem_,
-              "; it is tried again"));
+    tell(text("elastic: the state in memory can't be copied whole to ", to_.string(), ": ",
+              problem_, "; it is tried again"));
 }
 
 bool RunCopy::copy() try {

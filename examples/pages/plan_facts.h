@@ -42,7 +42,7 @@ using Lines = std::vector<std::pair<std::string, std::string>>;
 /// The facts of the table that `facts` has, in words.
 Lines in_words(const nlohmann::json& facts, FactKind told);
 
-/// What a rank has of a plan's sharded state: "ZeRO 1: a rank keeps 1/4 of the optimizer's state".
+/// Says how much a rank has of sharded state: "ZeRO 1: a rank keeps 1/4 of the optimizer's state".
 std::string shards_in_words(const Plan& plan);
 /// The share of the whole time in which each rank computes.
 std::vector<double> busy_shares(const Timeline& timeline);

@@ -21,7 +21,8 @@ class FolderCheck : public RunObserver {
   }
 };
 
-/// Calls functions of the program after each save. One that throws ends the list of observers.
+/// Calls functions of the program after each save. If one throws, observers behind this
+/// one hear nothing of the save.
 class OnSaved : public RunObserver {
  public:
   using Calls = std::vector<std::function<void(const SessionScope& scope)>>;

@@ -90,13 +90,13 @@ class MetricFiles {
   /// Which file lacks lines, and why; empty: none does.
   std::string problem() const;
   void replace_earlier();
-  /// What AppendedFile::written() says of metrics.jsonl and, under "table", of metrics.csv, and the
-  /// names of the events' files. A checkpoint that says so is committed once they are on disk.
+  /// The lengths and checksums of metrics.jsonl and, under "table", of metrics.csv, and the names
+  /// of the events' files. A checkpoint holds them, and is committed once the lines are on disk.
   /// throws: Error if they can't be written
   nlohmann::json written();
   /// Moves files that others have changed, or put in the place of these, to names aside. Returns
-  /// what to tell; empty: all are as they were written. Else others have to be made, as long as this
-  /// object lives, from the lines that are `left`.
+  /// what to tell; empty: all are as they were written. Else others have to be made, as long as
+  /// this object lives, from the lines that are `left`.
   std::string move_changed_aside(MetricLines& left) const;
   /// The file that holds the lines of metrics.jsonl now.
   std::filesystem::path path() const { return folder_ / ("metrics.jsonl" + suffix_); }
@@ -125,7 +125,7 @@ MetricLines earlier_metrics(const std::filesystem::path& folder, int steps,
 
 // ---- what runs have left ----
 
-/// What AppendedFile::written() says of a file's first bytes, or of all; null if it has fewer.
+/// The number and checksum of a file's first bytes, or of all of them; null if the file has fewer.
 nlohmann::json written_in(const std::filesystem::path& path, std::int64_t bytes = -1);
 
 /// Whether a file begins with the lines that a checkpoint names.

@@ -55,7 +55,7 @@ std::vector<std::string> about_times(const SharedCores& shared, const nlohmann::
 
 struct Pretended;
 
-/// What the ranks' machine adds to a timeline.
+/// What is known of a recording beside its timeline: the devices, and how their ranks add up.
 struct RecordingContext {
   const Pretended* pretended = nullptr;
   std::optional<SharedCores> shared;  ///< the cores that ranks share; none: each has its own
@@ -72,8 +72,8 @@ struct TimedVersion {
 struct RecordedFacts {
   std::vector<TimedVersion> versions;    ///< "measured"; "simulated" from the measured costs; if
                                          ///< ranks share cores, "own_cores"
-  std::vector<TimeParts> without_core;   ///< seconds of each rank's computations without a core
-  std::vector<std::string> about_times;  ///< lines; as the list above empty if ranks share no cores
+  std::vector<TimeParts> without_core;   ///< seconds that each rank's computations lack a core
+  std::vector<std::string> about_times;  ///< two lines; none if ranks share no cores
   nlohmann::json summary;                ///< "bubble", "breakdown", ...: keys of summary.json
   /// Returns what reports call simulated: with a core for each rank if ranks share some.
   const Timeline& simulated() const { return versions.back().timeline; }

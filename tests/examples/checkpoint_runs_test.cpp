@@ -339,21 +339,22 @@ TEST_CASE("the program checkpoint names and verifies what is saved aside", "[che
   runs.train("run", {"--stop-after", "2"});
   runs.train("run/diverged", {"--stop-after", "1"});
   const Words list{"checkpoint", "list", out}, verify{"checkpoint", "verify", out};
-  const std::string update = "update 1: diverged/manifest.json, ";
+  const std::string update = "update 1: diverged/checkpoint/manifest.json, ";
   CHECK_THAT(succeeded(run(list)).output,
              StartsWith("update 2: manifest.json") && Contains(update));
-  CHECK_THAT(succeeded(run(verify)).output, Contains("\ndiverged/manifest.json: update 1: intact"));
+  CHECK_THAT(succeeded(run(verify)).output,
+             Contains("\ndiverged/checkpoint/manifest.json: update 1: intact"));
   fs::remove(out + "/checkpoint/manifest.json");  // the only one
   for (const Words& each : {list, verify})
-    CHECK_THAT(run(each).output,
-               StartsWith("manifest.json: MISSING: ") && Contains("diverged/manifest.json"));
+    CHECK_THAT(run(each).output, StartsWith("manifest.json: MISSING: ") &&
+                                     Contains("diverged/checkpoint/manifest.json"));
   CHECK(run(verify).status == 1);
   fs::remove_all(out + "/checkpoint");  // as of a run that diverged before its first save
   CHECK_THAT(succeeded(run(list)).output, StartsWith(update));
   fs::resize_file(aside + "/model-1.safetensors", 100);
   const Finished damaged = run(verify);
   CHECK(damaged.status == 1);
-  CHECK_THAT(damaged.output, StartsWith("diverged/manifest.json: DAMAGED: "));
+  CHECK_THAT(damaged.output, StartsWith("diverged/checkpoint/manifest.json: DAMAGED: "));
 }
 
 TEST_CASE("the program checkpoint verifies the folder of a run that saves", "[checkpoint]") {

@@ -263,7 +263,7 @@ TEST_CASE("a run that can't be copied stays in memory, and the program elastic t
                          runs.path("out/metrics.jsonl/x") + "\nexit $status");
   const Finished ended = elastic(runs, runs.words("out"), script);
   check_ended(ended, 1,
-              "were done again\nelastic: the state in memory can't be copied to " +
+              "were done again\nelastic: the state in memory can't be copied whole to " +
                   runs.path("out") + ": ");
   CHECK_THAT(ended.errors, !Contains("tried again"));
   std::filesystem::remove_all(runs.path("out"));
