@@ -78,7 +78,7 @@ struct Example {
   const char* command;
 };
 
-/// The flags of a program, or of one of its commands. If a flag is given twice, the last one counts.
+/// The flags of a program or of one of its commands. Of a flag given twice, the last one counts.
 /// A `what` with "(default: ...)" marks a value that follows from others: no default is printed.
 class Flags {
  public:

@@ -27,8 +27,8 @@ void check_out(const parallel::SessionScope& scope);
 /// to tell; empty: there are no edits, or the user gives them up. Call it after check_out().
 std::string keep_edited_metrics(const parallel::SessionScope& scope);
 
-/// Renames metrics.jsonl and metrics.csv of a run if the files beside them, which will replace them,
-/// do not begin with all that they hold: others may have taken lines away. Returns what to tell.
+/// Renames metrics.jsonl and metrics.csv of a run if the files that will replace them do not begin
+/// with all that they hold: others may have taken lines away. Returns what to tell.
 std::string keep_lost_metrics(const std::filesystem::path& run);
 
 /// Makes runs/latest point to the folder, in one step.

@@ -18,8 +18,8 @@ void handle_stop_signals();
 /// From now on, as all ranks agree on the run, there is something to save. Any thread.
 void training_begins();
 
-/// Whether a signal prints how to get more time from mpirun, which kills this process a second after
-/// it. Only a process that can still save has use for that.
+/// Whether a signal prints how to get more time from mpirun, which kills this process a second
+/// after it. Only a process that can still save has use for that.
 void hint_at_kill(bool on);
 
 /// The signal that asked the run to end; 0 if none did. Any thread.

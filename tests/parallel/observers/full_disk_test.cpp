@@ -18,8 +18,8 @@ namespace {
 
 using Change = std::function<void(std::optional<SmallDisk>& disk)>;
 
-/// Twelve updates with a save after each third one. A disk that `change` makes small after the first
-/// save has room again when plans of updates behind the seventh are made.
+/// Twelve updates with a save after each third one. A disk that `change` makes small after the
+/// first save has room again when plans of updates behind the seventh are made.
 void train(
     const RunFolder& folder, const Change& change = [](auto&) {}) {
   std::mutex mutex;
