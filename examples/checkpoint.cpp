@@ -151,7 +151,8 @@ void list(const fs::path& run) {
         print_line(text("update ", manifest.step, ": ", prefix, name, ", ", bytes_text(bytes),
                         " in ", counted(std::ssize(manifest.files), "file")));
       } catch (const Error& error) {
-        print_line(text(prefix, name, ": NOT READ: ", error.what()));
+        if (fs::exists(fs::symlink_status(folder / name)))  // else a run that saves here removed it
+          print_line(text(prefix, name, ": NOT READ: ", error.what()));
       }
   }
 }

@@ -48,6 +48,8 @@ for ((i = 0; i < tries; i++)); do
   rm -rf Y
   "$bin/train_gpt" --resume S --out Y --quiet --stop-after 1 2> resumed.txt || fail "$(cat resumed.txt)"
   "$bin/checkpoint" verify Y > verified.txt || fail "$(cat verified.txt)"
+  for _ in {1..20}; do "$bin/checkpoint" list S; done > listed.txt
+  ! grep "NOT READ" listed.txt || fail "a checkpoint that was removed meanwhile is listed"
 done
 kill -0 "$neighbour" || fail "the run that was resumed from ended: $(cat training.txt)"
 kill -TERM "$neighbour"
