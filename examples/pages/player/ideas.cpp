@@ -164,8 +164,7 @@ constexpr Idea ideas[] = {
 }  // namespace
 
 const Idea* find_idea(const std::string& schedule) {
-  const auto* found = std::ranges::find(
-      ideas, schedule, [](const Idea& each) { return std::string(each.schedule); });
+  const auto* found = std::ranges::find(ideas, schedule, &Idea::schedule);
   return found == std::end(ideas) ? nullptr : found;
 }
 

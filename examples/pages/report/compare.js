@@ -46,11 +46,10 @@ const peakOf = (summary, key) => {
   const peaks = (summary[key] || []).map((rank) => rank.total).filter(Number.isFinite);
   return peaks.length ? Math.max(...peaks) : undefined;
 };
-const rateOf = (summary) =>
-    Object.entries(summary).find(([key]) => key.endsWith('_per_second'))?.[1];
-const unitOf = (summary) =>
-    (Object.keys(summary).find((key) => key.endsWith('_per_second')) || 'units_per_second')
-        .split('_')[0];
+const rateEntry = (summary) =>
+    Object.entries(summary).find(([key]) => key.endsWith('_per_second')) || ['units'];
+const rateOf = (summary) => rateEntry(summary)[1];
+const unitOf = (summary) => rateEntry(summary)[0].split('_')[0];
 
 function comparedNumbers() {
   const summaries = data.runs.map((run) => run.summary);
@@ -110,7 +109,7 @@ function comparedCurves() {
     });
     return [place, panel(title, '', options.tools && options.tools(() => redraw()), place)];
   };
-  const places = [], redraw = () => places.forEach((place) => place.redraw());
+  const redraw = () => charts.forEach(([place]) => place.redraw());
   const tools = () =>
       el('div', {class: 'tools'}, ...curveTools(redraw),
          el('span', {class: 'legend'}, data.runs.map((run, i) => runName(run, i))));
@@ -124,7 +123,6 @@ function comparedCurves() {
         `${rate[0].toUpperCase()}${rate.slice(1).replaceAll('_', ' ')}`, rate, digits,
         {smooth: true})
   ];
-  for (const [place] of charts) places.push(place);
   const validations = data.runs.map(({name, metrics}, i) => ({
                                       name,
                                       color: runColor(i),

@@ -13,13 +13,10 @@ function memoryPanel() {
     const fullest = ranks.reduce((best, rank) => held(rank) > held(best) ? rank : best, ranks[0]);
     return {name: groupName(ranks), values: only(memory.peaks[fullest])};
   });
-  const highest = Math.max(...data.windows.flatMap((each) => each.memory.peaks.map(sum)));
-  const compared = data.windows.length < 2 ?
-      '' :
-      data.windows
-          .map(
-              (each) => `${bytes(Math.max(...each.memory.peaks.map(sum)))} ${sinceWords(each)} (${
-                  updatesOf(each)})`)
+  const mostIn = (each) => Math.max(...each.memory.peaks.map(sum));
+  const highest = Math.max(...data.windows.map(mostIn));
+  const compared = data.windows.length > 1 &&
+      data.windows.map((each) => `${bytes(mostIn(each))} ${sinceWords(each)} (${updatesOf(each)})`)
           .join('; ');
   return panel(
       'Memory',
@@ -74,14 +71,13 @@ function memoryOverTime(shown, highest) {
     const rank = known ? chosen('rank', ranks[0]) : ranks[0], all = rank === 'all';
     const taken = all ? ranks : [rank], lists = Object.values(memory.lines).flat();
     const length = Math.max(...lists.map((line) => Array.isArray(line) ? line.length : 1));
-    const columns = Array.from(
-        {length}, (_, i) => memory.categories.map((_, category) => sum(taken.map((each) => {
-                                                    const line = memory.lines[each][category],
-                                                          times =
-                                                              all ? (same(each)?.length || 1) : 1;
-                                                    return (Array.isArray(line) ? line[i] : line) *
-                                                        memory.unit * times;
-                                                  }))));
+    const held = (each, category, i) => {
+      const line = memory.lines[each][category], times = all && same(each)?.length || 1;
+      return (Array.isArray(line) ? line[i] : line) * memory.unit * times;
+    };
+    const heldAt = (_, i) =>
+        memory.categories.map((_, category) => sum(taken.map((each) => held(each, category, i))));
+    const columns = Array.from({length}, heldAt);
     const top = all ? Math.max(...columns.map(sum)) : highest;
     return areaChart(
         width, 260, columns, memoryParts(memory), shown.seconds.measured, top,

@@ -207,8 +207,8 @@ class Controls {
       r.microbatches ||= 4;
     if ((r.zero || 0) > next.zero) delete r.zero;
     if (!next.has_order) delete r.endless;
-    const per = Math.max(1, next.chunks), stages = r.stages || 4;
-    r.stages = Math.max(per, Math.ceil(stages / per) * per);
+    const per = Math.max(1, next.chunks);
+    r.stages = Math.ceil((r.stages || 4) / per) * per;
     if (name === 'data') r.data_parallel = Math.max(2, r.data_parallel || 4);
     // One update overlaps nothing; an endless plan has any number.
     if (!r.endless) r.steps = Math.max(r.steps || 1, next.overlaps ? 3 : 1);

@@ -64,8 +64,7 @@ class Holds {
         'weights', `${stage}all w v${number}`,
         `all weights of version ${number}, brought by a message`
       ],
-      [HOLD.activations]:
-          [`forward-${1}`, `${stage}${number}`, `activations of microbatch ${number}`],
+      [HOLD.activations]: ['forward-1', stage + number, `activations of microbatch ${number}`],
       [HOLD.input]: [
         'input', `${stage}input ${number}`,
         `the stage's input of microbatch ${number}; a second forward makes the rest`
