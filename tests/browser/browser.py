@@ -27,16 +27,11 @@ class BrowserError(Exception):
     """Chromium is absent, ended, did not answer in time, or a script on a page threw."""
 
 
-def find_chromium():
-    """The path of Chromium, or None."""
-    return next(filter(None, map(shutil.which, PROGRAMS)), None)
-
-
 class Browser:
     """A Chromium process with a profile of its own. Use it in a `with`, which ends the process."""
 
     def __init__(self, timeout=60):
-        program = find_chromium()
+        program = next(filter(None, map(shutil.which, PROGRAMS)), None)
         if program is None:
             raise BrowserError("no Chromium on this machine; install it (Debian: chromium)")
         self.timeout = timeout

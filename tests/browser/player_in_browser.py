@@ -35,6 +35,13 @@ def edit(page, text):
     })(%s)""" % json.dumps(text))
 
 
+def opened(browser, address, **window):
+    page = browser.page(**window)
+    page.navigate(address)
+    page.wait_until(READY)
+    return page
+
+
 def check_looks(checks, browser, address):
     for dark in False, True:
         page, theme = browser.page(dark=dark), "dark" if dark else "light"
@@ -54,9 +61,7 @@ def check_looks(checks, browser, address):
 
 def check_together(checks, browser, file):
     """Controls, numbers and timeline are in view together; the numbers stay when one scrolls."""
-    page = browser.page(width=1400, height=900)
-    page.navigate(file)
-    page.wait_until(READY)
+    page = opened(browser, file)
     page.evaluate("ask({schedule: '1f1b', stages: 4, microbatches: 8})")
     ends = page.evaluate("""['#controls .choices', '#numbers', '#timeline'].map(
         name => document.querySelector(name).getBoundingClientRect().bottom)""")
@@ -205,9 +210,7 @@ def check_edit(checks, browser, program, page):
         page.wait_until("document.querySelectorAll('#text .bad').length === 1")
     page.wait_until("location.hash.length > 3")
     link, title = page.evaluate("[location.href, document.title]")
-    restored = browser.page()
-    restored.navigate(link)
-    restored.wait_until(READY)
+    restored = opened(browser, link)
     restored.wait_until("document.querySelector('#timeline .fault') !== null")
     restored.wait_until("document.title === %s" % json.dumps(title))
     checks.equal("its fault", restored.evaluate(
@@ -404,9 +407,7 @@ SAID = ["Rank 1 could run the forward of microbatch 2 on stage 1 from 3 on",
 
 def check_game(checks, browser, file):
     """Each level begins unsolved and is solved by a few words; the link and the page keep it."""
-    page = browser.page()
-    page.navigate(file + "#break")
-    page.wait_until(READY)
+    page = opened(browser, file + "#break")
     page.evaluate("var shown = [], of = show; show = (r, plan) => of(r, plan, shown.push(r.game))")
     checks.equal("what the link shows first", page.evaluate("begin().then(() => shown)"), [0])
     for level, moves in enumerate(MOVES):
@@ -464,9 +465,7 @@ def check_game(checks, browser, file):
 def check_links(checks, browser, file):
     """A link that is damaged is said to be, and the page shows its own plan."""
     for link in "#%", "#p=xx", "#AAAA":
-        page = browser.page()
-        page.navigate(file + link)
-        page.wait_until(READY)
+        page = opened(browser, file + link)
         said = page.evaluate("controls.said.textContent")
         checks.check("no plan that can be read" in said, "of the link %s: %r" % (link, said))
         checks.quiet(page, link)
@@ -483,25 +482,14 @@ def main():
         if done.returncode:
             sys.exit("plan draw failed: " + done.stderr)
         check_looks(checks, browser, file)
-        page = browser.page(height=3000)
-        page.navigate(file)
-        page.wait_until(READY)
+        check_together(checks, browser, file)
+        page = opened(browser, file, height=3000)
         time.sleep(0.1)  # what is in view is known after a frame
         check_cursor(page)
-        check_moved(checks, page)
-        check_together(checks, browser, file)
-        check_memory(checks, page)
-        check_bubbles(checks, page)
-        check_overlaps(checks, page)
-        check_way_back(checks, page)
-        check_pictures(checks, page)
-        check_holds(checks, page)
-        check_numbers(checks, page)
-        check_sliders(checks, page)
-        check_given(checks, page)
-        check_words(checks, page)
-        check_explanations(checks, page)
-        check_long_requests(checks, page)
+        for check in (check_moved, check_memory, check_bubbles, check_overlaps, check_way_back,
+                      check_pictures, check_holds, check_numbers, check_sliders, check_given,
+                      check_words, check_explanations, check_long_requests):
+            check(checks, page)
         check_edit(checks, browser, program, page)  # opens a page in front of this one
         check_answer_stays(checks, page)
         check_links(checks, browser, file)

@@ -67,7 +67,7 @@ TEST_CASE("player page: a plan's name can't end the script that holds it") {
   CHECK(data_of(page)["plans"][0]["answer"]["title"] == "<!--<script></script>");
 }
 
-TEST_CASE("pages load nothing, and hold data in which no script or comment begins") {
+TEST_CASE("pages load nothing, draw timelines, and hold data in which no script begins") {
   const std::string data = R"({"note":"<!--<script></script>"})";
   const std::string player = player_page({{R"({"schedule":"1f1b"})"}});
   for (const std::string& page : {run_page("<b>", data), comparison_page("<b>", data), player}) {
@@ -75,14 +75,9 @@ TEST_CASE("pages load nothing, and hold data in which no script or comment begin
                Contains("http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'"));
     CHECK(page.find("Content-Security-Policy") < page.find("<style>"));
     CHECK_THAT(page, !Contains("<!--<script>") && !Contains("<title><b>"));
+    CHECK_THAT(page, Contains("function timelineData") && Contains("class Timeline"));
   }
   CHECK(json_in_page(data) == R"({"note":"\u003c!--\u003cscript>\u003c/script>"})");
-}
-
-TEST_CASE("player page: other pages can have its timeline") {
-  CHECK_THAT(std::string(timeline_script), Contains("function timelineData") &&
-                                               Contains("class Timeline") &&
-                                               Contains("class Clock"));
 }
 
 }  // namespace
