@@ -60,6 +60,14 @@ CONTRAST = r"""(() => {
   return {texts, faint: [...found.values()]};
 })()"""
 
+# What keeps a reader with a keyboard or a screen reader out: elements without a name or a value.
+BARRIERS = """[
+  ...document.querySelectorAll(':is([tabindex], [role=img], [role=slider]):not([aria-label]), ' +
+      '[role=slider]:not([aria-valuenow]), dl p'),
+  ...[...document.querySelectorAll('input:not([hidden]), select, textarea')].filter(
+      each => !each.ariaLabel && !each.labels.length)
+].map(each => each.outerHTML.slice(0, 80))"""
+
 # The elements that reach beyond the window, without what they lie in.
 WIDE = """[...document.querySelectorAll('body *')]
   .filter(each => each.getBoundingClientRect().right > innerWidth + 1 && !each.childElementCount)
@@ -87,13 +95,14 @@ class Checks:
         self.equal("requests to the network " + when, page.requests, [])
 
     def readable(self, page, when):
-        """Every visible text has contrast. The whole page is in view for that."""
+        """Every visible text has contrast, with the whole page in view; what acts has a name."""
         high = page.evaluate("document.documentElement.scrollHeight")
         page.emulate(1400, min(high + 50, 16000), page.dark)
         found = page.evaluate(CONTRAST)
         self.check(found["texts"] > 10, "%s: only %d texts are visible" % (when, found["texts"]))
         for text in found["faint"][:20]:
             self.check(False, "%s: %s to 1, which is below 4.5" % (when, text))
+        self.equal("barriers " + when, page.evaluate(BARRIERS), [])
 
     def narrow(self, page, when, width=400):
         """The page fits a phone."""

@@ -252,7 +252,8 @@ class Controls {
       target.parentNode.querySelector('output').textContent = text(+target.value);
       this.change(() => set(+target.value));
     };
-    const input = el('input', {type: 'range', min, max, step, oninput});
+    // Its label's first control is the output, so the label gives it no name.
+    const input = el('input', {type: 'range', min, max, step, oninput, 'aria-label': name});
     input.value = value;
     return el(
         'label', {title: what, 'data-control': 'size of ' + name},
