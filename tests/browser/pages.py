@@ -1,5 +1,8 @@
 """What holds for every page: it loads by itself, can be read in both themes, and fits a phone."""
+import base64
+import re
 import sys
+import zlib
 
 import browser
 
@@ -111,6 +114,18 @@ class Checks:
         wide = page.evaluate("document.documentElement.scrollWidth")
         self.check(wide <= width, "%s: the page is %d wide in a window of %d, because of %s" %
                    (when, wide, width, wide > width and page.evaluate(WIDE)))
+
+    def prints(self, page, when, marks):
+        """Marks have their colours on paper, though browsers print no backgrounds unless asked."""
+        colors = page.evaluate("""[...new Set([...document.querySelectorAll('%s')].map(
+            each => getComputedStyle(each).backgroundColor))]""" % marks)
+        pdf = base64.b64decode(page.call("Page.printToPDF")["data"])
+        text = b"".join(zlib.decompressobj().decompress(stream) for stream in re.findall(
+            rb"/FlateDecode[^>]*>>\s*stream\r?\n(.*?)endstream", pdf, re.DOTALL))
+        inks = {"rgb(%d, %d, %d)" % tuple(round(255 * float(part)) for part in ink)
+                for ink in re.findall(rb"([\d.]+) ([\d.]+) ([\d.]+) rg", text)}
+        lost = [color for color in colors if color.startswith("rgb(") and color not in inks]
+        self.check(len(colors) > 1 and not lost, "%s: %s has no %s" % (when, marks, lost))
 
     def end(self, name):
         for each in self.wrong:

@@ -49,6 +49,7 @@ def check_looks(checks, browser, address):
         page.wait_until(READY)
         checks.check(seconds < MOST_SECONDS, "%s: %.1f s to load" % (theme, seconds))
         checks.readable(page, theme)
+        checks.prints(page, theme, ".chip, .legend i")
         for width in 400, 1400, 2560:
             checks.narrow(page, theme, width)
             seen = page.evaluate("""[...document.querySelectorAll('#controls .choices > *')]

@@ -166,6 +166,7 @@ def main():
                     timelines(checks, page, when)
                 if path == both:
                     comparison(checks, page, when)
+                checks.prints(page, when, ".bar span, .legend i, .run i")
                 checks.narrow(page, when)
                 checks.quiet(page, when)
                 page.close()
