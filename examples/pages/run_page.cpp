@@ -15,7 +15,7 @@
 namespace plangrad::examples {
 using nlohmann::json;
 
-/// What the plan player is asked: recorded updates, simulated with the costs that were measured.
+/// What the plan player is asked: recorded updates, simulated with each stage's median costs.
 ///   simulated: what the report calls so, which has the computations' times
 static json player_request_of(const RecordedUpdates& recorded, const Timeline& simulated,
                               const std::string& run, const json& flags, const Summing& sums) {
@@ -31,10 +31,10 @@ static json player_request_of(const RecordedUpdates& recorded, const Timeline& s
              {"latency", costs.latency},
              {"reduction", name_of(sums.how)}};
   if (!sums.hosts.empty()) known["hosts"] = sums.hosts;
-  json asked{
-      {"plan", print(plan)},
-      {"title", text(run, ": update", before, plan.first + plan.steps, " with measured costs")},
-      {"costs", known}};
+  json asked{{"plan", print(plan)},
+             {"title", text(run, ": update", before, plan.first + plan.steps,
+                            " with each stage's median costs")},
+             {"costs", known}};
   if (!flags.contains("--schedule")) return asked;
   for (const SpecField* field : spec_fields())
     if (const json flag = flags.value(field->flag_name(), json());

@@ -112,6 +112,7 @@ def numbers_agree(checks, page, name, when):
     checks.check(all(title.startswith(name + ": ") for title in titles), "%s: %s" % (when, titles))
     checks.check("\nmade by " in text, when + ": nothing says what made it")
     checks.check("“Other” is idle time" in text, when + ": nothing says what “other” is")
+    checks.check("with each stage’s median costs" in text, when + ": plan.html has other words")
     checks.check(name != "many" or "is partitioned once" in text, when + ": no word of ZeRO 2")
     simulated = re.findall(r"(?:update took the|update measured,) (\S+) \S+ (?:that are )?simulated",
                            text)

@@ -25,7 +25,7 @@ function filesPanel() {
          el('li', {}, el('code', {}, 'events.out.tfevents…'), ' the same for TensorBoard'),
          link('trace.json', 'opens in ui.perfetto.dev; written when the run ends'),
          link('recorded.plan', 'the plan of the recorded updates; written when the run ends'),
-         link('plan.html', 'this plan in the player, simulated with measured costs; when the run ends'),
+         link('plan.html', 'this plan in the player, with each stage’s median costs; when the run ends'),
          link('checkpoint/', 'weights and optimizer'),
          data.unit === 'tokens' &&
              link('huggingface/', 'the model for other programs; when the run is complete')));
