@@ -44,8 +44,7 @@ Formula of_chunks(const Schedule&, const Layout& layout) {
 
 /// The pipeline fills at the beginning and drains at the end, whatever the number of updates U.
 Formula of_full_pipeline(const Schedule& schedule, const Layout& layout) {
-  const int fills = schedule.updates_per_microbatch ? layout.steps * layout.microbatches
-                                                    : layout.microbatches + 1;
+  const int fills = schedule.updates_per_microbatch ? layout.steps : layout.microbatches + 1;
   if (fills < layout.depth() && layout.depth() > 1) return std::nullopt;
   return share("(D - 1) / (U M + D - 1)", layout.depth() - 1, layout.steps * layout.microbatches,
                with_updates(layout) + alike);
@@ -172,7 +171,8 @@ std::optional<BubbleFormula> bubble_formula(const std::string& schedule, const L
   const Idea* idea = find_idea(schedule);
   if (!idea || !idea->bubble || asked.recompute) return std::nullopt;
   const Schedule& found = find_schedule(schedule);
-  const Layout layout = with_defaults(found, asked);
+  Layout layout = with_defaults(found, asked);
+  if (found.updates_per_microbatch) layout.steps *= std::exchange(layout.microbatches, 1);
   if (layout.depth() < 1) return std::nullopt;  // more chunks than stages: there is no such plan
   return idea->bubble(found, layout);
 }
