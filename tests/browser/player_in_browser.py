@@ -142,12 +142,13 @@ def check_overlaps(checks, page):
 
 
 def check_way_back(checks, page):
-    """A schedule that has replicas leaves those of the others; sliders reach where they were."""
-    page.evaluate("ask({schedule: '1f1b', stages: 4, microbatches: 4})")
-    for name, replicas in ("data", 4), ("1f1b", 1):
+    """What another schedule lacks or changes comes back after it; sliders reach where they were."""
+    page.evaluate("ask({schedule: '1f1b', stages: 4, microbatches: 8})")
+    for name, sizes in (("data", [4, 8]), ("cyclic-v1", [0, 0]), ("cyclic-v2", [0, 0]),
+                        ("1f1b", [1, 8])):
         page.evaluate("controls.schedule('%s'), ask(controls.request)" % name)
-        checks.equal("replicas of " + name,
-                     page.evaluate("state.request.data_parallel"), replicas)
+        found = page.evaluate("[state.request.data_parallel ?? 0, state.request.microbatches ?? 0]")
+        checks.equal("replicas and microbatches of " + name, found, sizes)
     for stages in 64, 32:
         page.evaluate("ask({schedule: '1f1b', stages: %d, microbatches: 4})" % stages)
     page.evaluate("document.querySelector('[data-control=endless] input').click()")

@@ -191,19 +191,22 @@ class Controls {
     return this.slider(name, least, most, each, value || least, set, say, words.what);
   }
 
-  /** Another schedule: what it does not have is left out of the request. */
+  /** Another schedule: the request leaves out what it lacks; some comes back with the next one. */
   schedule(name) {
-    const {request: r} = this, next = this.schedules.find(each => each.name === name);
+    const {request: r} = this;
+    const [was, next] = [r.schedule, name].map(of => this.schedules.find(each => each.name === of));
     if (!next) return;
+    if (was?.cyclic) Object.assign(r, this.beforeCyclic);
     for (const {key, own} of this.fields)
       if (own && !next.own.includes(key)) delete r[key];
     if (name === 'data' && r.schedule !== 'data') this.replicas = r.data_parallel;
     if (name !== 'data' && r.schedule === 'data') r.data_parallel = this.replicas || 1;
     delete r.plan;
     r.schedule = name;
-    if (next.cyclic)
+    if (next.cyclic) {
+      this.beforeCyclic = Object.fromEntries(ofReplicas.map(key => [key, r[key]]));
       for (const key of ofReplicas) delete r[key];
-    else
+    } else
       r.microbatches ||= 4;
     if ((r.zero || 0) > next.zero) delete r.zero;
     if (!next.has_order) delete r.endless;
