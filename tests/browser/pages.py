@@ -108,7 +108,7 @@ class Checks:
         self.equal("barriers " + when, page.evaluate(BARRIERS), [])
 
     def narrow(self, page, when, width=400):
-        """The page fits a phone."""
+        """The page fits the width of a phone, or another one."""
         page.emulate(width, 800, page.dark)
         page.evaluate(PAINTED)
         wide = page.evaluate("document.documentElement.scrollWidth")

@@ -168,7 +168,8 @@ def main():
                 if path == both:
                     comparison(checks, page, when)
                 checks.prints(page, when, ".bar span, .legend i, .run i")
-                checks.narrow(page, when)
+                for width in 400, 2560:
+                    checks.narrow(page, when, width)
                 checks.quiet(page, when)
                 page.close()
     checks.end("report_in_browser")
