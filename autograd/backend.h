@@ -53,14 +53,6 @@ class Backend {
     bool add = false;
   };
 
-  /// Computes gradients of y = x W^T + bias, where defined: dW = dy^T x, or dW += dy^T x, and dbias
-  /// = the sum of dy over its rows.                 dy (R,O), x (R,I), dweight (O,I), dbias (O)
-  virtual void linear_backward(bool add, In dy, In x, Out dweight, Out dbias) {
-    auto batch = [](In matrix) { return matrix.window(0, {1, matrix.size(0), matrix.size(1)}); };
-    if (dweight.defined()) gemm({true, false, add}, batch(dy), batch(x), {}, batch(dweight));
-    if (dbias.defined()) reduce(Reduction::sum, dy, dbias.window(0, {1, dbias.numel()}));
-  }
-
 #define PG_KERNEL(name, ...) \
   { no_kernel(#name); }
 #include "autograd/kernels.h"

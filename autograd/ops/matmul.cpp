@@ -72,10 +72,15 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
                   Tensor d = dy.window(0, {rows, out}), dx, dw, db;
                   DType dtype = gradient_dtype(weight.dtype());
                   if (wanted[0]) dx = product(d, weight, {}, x.dtype()).window(0, x.shape());
-                  if (wanted[2]) db = empty({out}, dtype, bias.device());
-                  const auto [sum, begun] = wanted[1] ? wanted.place(1) : SumPlace();
-                  if (wanted[1] && !sum.defined()) dw = empty(weight.shape(), dtype, d.device());
-                  d.backend().linear_backward(begun, d, flat, dw.defined() ? dw : sum, db);
+                  if (wanted[2]) {
+                    db = empty({out}, dtype, bias.device());
+                    d.backend().reduce(Reduction::sum, d, db.window(0, {1, out}));
+                  }
+                  if (!wanted[1]) return {dx, dw, db};
+                  const auto [sum, begun] = wanted.place(1);
+                  if (!sum.defined()) dw = empty(weight.shape(), dtype, d.device());
+                  d.backend().gemm({true, false, begun}, as_batch(d), as_batch(flat), {},
+                                   as_batch(sum.defined() ? sum : dw));
                   return {dx, dw, db};
                 });
 }

@@ -49,12 +49,6 @@ struct ProductOperand {
   void* data = nullptr;
 };
 
-/// Work that a product does besides, by the elements of a vector as wide as the result's rows.
-struct ProductVector {
-  cublasLtEpilogue_t use = CUBLASLT_EPILOGUE_DEFAULT;  ///< adds a bias, or sums its gradient
-  void* data = nullptr;                                ///< the vector, of the result's type
-};
-
 /// The largest power of two that divides an address, up to 16: no kernel loads more bytes at once.
 /// More would let the same product at two places be computed by kernels with different bits.
 std::uint32_t alignment_of(const void* address);
@@ -76,30 +70,29 @@ class Products {
   struct Call {
     Products* products;
     Plan* plan;
-    const void *left, *right;
-    void *result, *vector;
+    const void *left, *right, *bias;
+    void* result;
     float one, kept;  // result = one * left right + kept * result
     void operator()(cudaStream_t stream) const;
   };
-  /// Prepares result = left right, or result += left right. Nothing if cublasLt has no algorithm
-  /// for the vector's use.
+  /// Prepares result = left right, or result += left right, plus a bias of the result's type in each
+  /// column, if it is given. Nothing if cublasLt has no algorithm with a bias.
   /// throws: Error if it has none for a product alone
   std::optional<Call> prepare(const ProductOperand& left, const ProductOperand& right,
-                              const ProductOperand& result, int batch, bool add,
-                              const ProductVector& vector);
+                              const ProductOperand& result, int batch, bool add, const void* bias);
   // [end snippet]
 
  private:
   using Form = ProductOperand::Form;
-  using Key = std::tuple<Form, Form, Form, int, cublasLtEpilogue_t, std::uint32_t>;
-  Plan& plan(const Key& key, const ProductVector& vector);
+  using Key = std::tuple<Form, Form, Form, int, std::uint32_t>;  // the last: see alignment_of
+  Plan& plan(const Key& key, const void* bias);
   std::optional<cublasLtMatmulAlgo_t> choose(const Key& key, const Plan& plan) const;
 
   CachingAllocator& allocator_;
   const std::int64_t bytes_;
   void* const workspace_;
   Handle<cublasLtHandle_t, cublasLtDestroy> handle_;
-  std::mutex mutex_;  // protects plans_, and the vector's address in each
+  std::mutex mutex_;  // protects plans_, and the bias's address in each
   std::map<Key, Plan> plans_;
 };
 
@@ -176,7 +169,6 @@ class CudaBackend : public Backend {
   void copy_from_host(const void* source, Out y) override;
   void copy_to_host(In x, void* target) override { read(x.raw(), target, x.bytes()); }
   std::int64_t row_pitch(std::int64_t columns) const override;
-  void linear_backward(bool add, In dy, In x, Out dweight, Out dbias) override;
 
 #define PG_KERNEL(...) override
 #define PG_GPU_KERNELS
@@ -187,9 +179,6 @@ class CudaBackend : public Backend {
  private:
   void throw_index_fault();
   bool gathering() const { return graphs_ && graphs_->gathering(); }
-  bool queue_product(const ProductOperand& left, const ProductOperand& right,
-                     const ProductOperand& result, int batch, bool add,
-                     const ProductVector& vector);
   template <class... Parameters>
   void queue_kernel(void (*kernel)(Parameters...), Grid grid, Parameters... parameters) const;
 

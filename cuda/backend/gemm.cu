@@ -75,7 +75,8 @@ struct Products::Plan {
     PG_CUBLAS(cublasLtMatmulDescCreate(&operation.made, CUBLAS_COMPUTE_32F, CUDA_R_32F));
     set(operation, CUBLASLT_MATMUL_DESC_TRANSA, operation_on(std::get<0>(key)));
     set(operation, CUBLASLT_MATMUL_DESC_TRANSB, operation_on(std::get<1>(key)));
-    set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, static_cast<std::uint32_t>(std::get<4>(key)));
+    if (std::get<4>(key) > 0)
+      set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, std::uint32_t{CUBLASLT_EPILOGUE_BIAS});
   }
 };
 
@@ -88,7 +89,7 @@ Products::~Products() { allocator_.free(workspace_, bytes_); }
 
 /// The algorithm that cublasLt expects to be fastest for operands that are aligned so.
 std::optional<cublasLtMatmulAlgo_t> Products::choose(const Key& key, const Plan& plan) const {
-  const auto& [left, right, result, batch, use, vector_alignment] = key;
+  const auto& [left, right, result, batch, bias_alignment] = key;
   Preference preference;
   preference.set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(bytes_));
   // Otherwise parts of a sum may be rounded to bf16 before they are added.
@@ -108,11 +109,11 @@ std::optional<cublasLtMatmulAlgo_t> Products::choose(const Key& key, const Plan&
   return found.algo;
 }
 
-/// The plan of a form, with the vector's address: where it lies counts for the choice, too.
-Products::Plan& Products::plan(const Key& key, const ProductVector& vector) {
+/// The plan of a form, with the bias's address: where it lies counts for the choice, too.
+Products::Plan& Products::plan(const Key& key, const void* bias) {
   const auto [found, is_new] = plans_.try_emplace(key, key);
   Plan& plan = found->second;
-  if (vector.data) set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector.data);
+  if (bias) set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   if (is_new) plan.algorithm = choose(key, plan);
   return plan;
 }
@@ -120,20 +121,18 @@ Products::Plan& Products::plan(const Key& key, const ProductVector& vector) {
 std::optional<Products::Call> Products::prepare(const ProductOperand& left,
                                                 const ProductOperand& right,
                                                 const ProductOperand& result, int batch, bool add,
-                                                const ProductVector& vector) {
+                                                const void* bias) {
   const std::lock_guard lock(mutex_);
-  Plan& p = plan({left.form, right.form, result.form, batch, vector.use,
-                  vector.data ? alignment_of(vector.data) : 0},
-                 vector);
-  PG_CHECK(p.algorithm || vector.data, "cublasLt has no algorithm for ", result.form.columns, " x ",
+  Plan& p = plan({left.form, right.form, result.form, batch, bias ? alignment_of(bias) : 0}, bias);
+  PG_CHECK(p.algorithm || bias, "cublasLt has no algorithm for ", result.form.columns, " x ",
            result.form.rows, " results");
   if (!p.algorithm) return std::nullopt;
-  return Call{this, &p, left.data, right.data, result.data, vector.data, 1, add ? 1.0f : 0.0f};
+  return Call{this, &p, left.data, right.data, bias, result.data, 1, add ? 1.0f : 0.0f};
 }
 
 void Products::Call::operator()(cudaStream_t stream) const {
   const std::lock_guard lock(products->mutex_);
-  if (vector) set(plan->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector);
+  if (bias) set(plan->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   PG_CUBLAS(cublasLtMatmul(products->handle_, plan->operation, &one, left, plan->left, right,
                            plan->right, &kept, result, plan->result, result, plan->result,
                            &*plan->algorithm, products->workspace_,
@@ -189,20 +188,7 @@ void begin_sum(CudaBackend& backend, bool add, const Tensor& bias, const Tensor&
   });
 }
 
-/// A matrix as a batch of one.                                                   (R,C) -> (1,R,C)
-Tensor one_matrix(const Tensor& x) { return x.window(0, {1, x.size(0), x.size(1)}); }
-
 }  // namespace
-
-/// Queues a product. False if cublasLt has none that uses the vector so.
-bool CudaBackend::queue_product(const ProductOperand& left, const ProductOperand& right,
-                                const ProductOperand& result, int batch, bool add,
-                                const ProductVector& vector) {
-  use();
-  const auto call = products_->prepare(left, right, result, batch, add, vector);
-  if (call) queue(*call, *call);
-  return call.has_value();
-}
 
 // cublasLt adds a bias of c's type to rows of words, and rounds once. Otherwise c begins as the
 // bias; only bf16 results with both `add` and a bias are then rounded twice.
@@ -219,25 +205,17 @@ void CudaBackend::gemm(Gemm how, In a, In b, In bias, Out c) {
   if (k == 0) return begin_sum(*this, how.add, bias, c);
   const ProductOperand left = operand(b, how.transpose_b), right = operand(a, how.transpose_a),
                        result = operand(c, false);
-  auto multiply = [&](bool add, const ProductVector& vector) {
-    return queue_product(left, right, result, static_cast<int>(batch), add, vector);
+  auto multiply = [&](bool add, const void* with) {
+    use();
+    const auto call = products_->prepare(left, right, result, static_cast<int>(batch), add, with);
+    if (call) queue(*call, *call);
+    return call.has_value();
   };
   const bool fits = bias.defined() && bias.dtype() == c.dtype() && has_words(left) &&
                     has_words(right) && has_words(result);
-  if (fits && multiply(how.add, {CUBLASLT_EPILOGUE_BIAS, bias.raw()})) return;
+  if (fits && multiply(how.add, bias.raw())) return;
   if (bias.defined()) begin_sum(*this, how.add, bias, c);
-  multiply(how.add || bias.defined(), {});
-}
-
-// dW^T = x^T dy by columns, where cublasLt can sum the columns of its right operand, dy^T, on the
-// way. Gradients of weights and biases have one type.
-void CudaBackend::linear_backward(bool add, In dy, In x, Out dweight, Out dbias) {
-  const bool both = dweight.defined() && dbias.defined() && dy.numel() > 0 && x.numel() > 0;
-  if (both && queue_product(operand(one_matrix(x), false), operand(one_matrix(dy), true),
-                            operand(one_matrix(dweight), false), 1, add,
-                            {CUBLASLT_EPILOGUE_BGRADB, dbias.raw()}))
-    return;
-  Backend::linear_backward(add, dy, x, dweight, dbias);
+  multiply(how.add || bias.defined(), nullptr);
 }
 
 // Multiples of 8 would do for bf16; 64 are half of a tile, or a quarter, and 128 bytes.

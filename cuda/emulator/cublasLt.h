@@ -27,7 +27,6 @@ enum cublasLtEpilogue_t {
   CUBLASLT_EPILOGUE_DEFAULT = 1,
   CUBLASLT_EPILOGUE_BIAS = 4,      ///< adds a bias to each column, one element a row
   CUBLASLT_EPILOGUE_BGRADA = 256,  ///< not emulated
-  CUBLASLT_EPILOGUE_BGRADB = 512,  ///< stores the sums of op(B)'s columns instead of a bias
 };
 enum cublasLtReductionScheme_t {
   CUBLASLT_REDUCTION_SCHEME_NONE = 0,

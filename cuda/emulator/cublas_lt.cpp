@@ -82,11 +82,8 @@ Product product_of(const cublasLtMatmulDescOpaque& o, const cublasLtMatrixLayout
             1,
             0};
   const auto type = o.bias_type < 0 ? d.type : cudaDataType_t(o.bias_type);
-  const int elements = o.epilogue == CUBLASLT_EPILOGUE_BIAS     ? d.rows
-                       : o.epilogue == CUBLASLT_EPILOGUE_BGRADB ? d.columns
-                                                                : 0;
+  const int elements = o.epilogue == CUBLASLT_EPILOGUE_BIAS ? d.rows : 0;
   p.bias = {"the bias", o.bias, type, std::max(elements, 1), 0, false, elements, elements > 0};
-  p.bias_gradient = o.epilogue == CUBLASLT_EPILOGUE_BGRADB;
   return p;
 }
 
@@ -102,9 +99,7 @@ cublasStatus_t check(const cublasLtMatmulDescOpaque& o, const cublasLtMatrixLayo
   if (o.epilogue == CUBLASLT_EPILOGUE_DEFAULT) return CUBLAS_STATUS_SUCCESS;
   if (!o.bias) return CUBLAS_STATUS_INVALID_VALUE;
   if (o.bias_type >= 0 && o.bias_type != d.type) return CUBLAS_STATUS_NOT_SUPPORTED;
-  if (o.epilogue == CUBLASLT_EPILOGUE_BIAS) return CUBLAS_STATUS_SUCCESS;
-  const bool sums = o.epilogue == CUBLASLT_EPILOGUE_BGRADB && !ta && tb && d.batch == 1;
-  return sums ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+  return o.epilogue == CUBLASLT_EPILOGUE_BIAS ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
 std::uint64_t number_of(const Product& p) {
@@ -112,7 +107,7 @@ std::uint64_t number_of(const Product& p) {
   for (const Matrices* x : {&p.a, &p.b, &p.c, &p.bias})
     all += plangrad::autograd::text(x->type, ' ', x->ld, ' ', x->stride, ' ', x->transposed, ' ',
                                     x->rows, ' ', x->columns, ' ');
-  return std::hash<std::string>()(all + plangrad::autograd::text(p.batch, p.bias_gradient));
+  return std::hash<std::string>()(all + plangrad::autograd::text(p.batch));
 }
 
 }  // namespace

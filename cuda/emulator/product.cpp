@@ -68,25 +68,15 @@ void assign(__nv_bfloat16& x, float value) { x = __float2bfloat16(value); }
 /// Adds what was there and the bias to complete sums, and rounds once.
 template <class T>
 void store(const Product& p, const std::vector<float>& sum, T* c) {
-  const T* bias = p.bias_gradient ? nullptr : static_cast<const T*>(p.bias.data);
+  const T* bias = static_cast<const T*>(p.bias.data);
   for (int j = 0; j < p.n; ++j)
     for (int i = 0; i < p.m; ++i) {
       const std::size_t at = i + std::size_t(j) * p.c.ld;
       float value = sum[at];
       if (p.beta != 0) value += p.beta * number(c[at]);
-      if (bias && p.bias.rows > 0) value += number(bias[i]);
+      if (p.bias.rows > 0) value += number(bias[i]);
       assign(c[at], value);
     }
-}
-
-/// The sums of the columns of op(b), which is transposed.
-template <class T>
-void store_bias_gradient(const Product& p, const float* b, T* bias) {
-  for (int j = 0; j < p.n; ++j) {
-    float sum = 0;
-    for (int l = 0; l < p.k; ++l) sum += b[j + std::size_t(l) * p.b.ld];
-    assign(bias[j], sum);
-  }
 }
 
 /// Calls f with float or bf16.
@@ -100,15 +90,11 @@ void carry_out(const Product& p) {
   note_columns(p.b, p.batch, reading);
   note_columns(p.c, p.batch, {.reads = p.beta != 0, .writes = true});
   if (observer) observer->multiplied(2.0 * p.m * p.n * p.k * p.batch);
-  note_columns(p.bias, 1, {.reads = !p.bias_gradient, .writes = p.bias_gradient});
+  note_columns(p.bias, 1, reading);
   std::vector<float> a, b, sum(p.c.span());
   for (int i = 0; i < p.batch; ++i) {
-    const float* right = widen(p.b, i, b);
-    multiply(p, widen(p.a, i, a), right, sum.data());
-    with_type(p.c.type, [&]<class T>(T) {
-      store(p, sum, static_cast<T*>(p.c.at(i)));
-      if (p.bias_gradient) store_bias_gradient(p, right, static_cast<T*>(p.bias.data));
-    });
+    multiply(p, widen(p.a, i, a), widen(p.b, i, b), sum.data());
+    with_type(p.c.type, [&]<class T>(T) { store(p, sum, static_cast<T*>(p.c.at(i))); });
   }
 }
 

@@ -31,9 +31,8 @@ struct Product {
   Matrices a, b, c;
   int m, n, k, batch;  ///< 1 at least
   float alpha, beta;
-  Matrices bias{};             ///< one column, added to all columns of C; no rows: none
-  bool bias_gradient = false;  ///< the bias receives the sums of op(B)'s columns instead
-  bool split = false;          ///< the sum is, so that the product is two nodes of a graph
+  Matrices bias{};     ///< one column, added to all columns of C; no rows: none
+  bool split = false;  ///< the sum is, so that the product is two nodes of a graph
 };
 
 /// Whether a GPU would split the product: its sums are long, and it has few results.

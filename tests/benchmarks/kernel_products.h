@@ -19,15 +19,16 @@ inline std::vector<KernelRow> KernelRows::products() {
     list.push_back({name + ", dW = dy^T x", 0, flops, [=] {
                       k->gemm({true, false}, y, x, {}, dw);
                     }});
-    const Tensor b = make({out}), db = make({out}, gradient_dtype(dtype_));
-    const Tensor dy_rows = y.window(0, {t, out}), x_rows = x.window(0, {t, in});
-    const Tensor sum = dw.window(0, {out, in});
+    const Tensor b = make({out}), db = make({1, out}, gradient_dtype(dtype_));
+    const Tensor dy_rows = y.window(0, {t, out});
     if (name == "head") return;  // it has no bias
     list.push_back({name + ", y = x W^T + b", 0, flops, [=] {
                       k->gemm({false, true}, x, w, b, y);
                     }});
-    list.push_back({name + ", dW += dy^T x, and db", 0, flops,
-                    [=] { k->linear_backward(true, dy_rows, x_rows, sum, db); }});
+    list.push_back({name + ", dW += dy^T x, and db", 0, flops, [=] {
+                      k->gemm({true, false, true}, y, x, {}, dw);
+                      k->reduce(Reduction::sum, dy_rows, db);
+                    }});
   };
   product("qkv", c, 3 * c);
   product("projection", c, c);

@@ -81,49 +81,6 @@ TEST_CASE("backend gemm: adds and transposes as its formula says") {
       }
 }
 
-// Sums of R products, and of what was there: bounds as above.
-TEST_CASE("backend gemm: the gradients of weights and biases are sums over rows, added or not") {
-  Machine machine;
-  const DevicePtr device = strict_device();
-  struct Case {
-    std::int64_t rows, out, in;
-  };
-  for (Case s : {Case{1, 1, 1}, {70, 7, 33}, {5, 40, 24}, {0, 3, 4}})
-    for (int form = 0; form < 8; ++form)
-      for (DType from : {DType::f32, DType::bf16}) {
-        const bool add = (form & 1) != 0, with_weight = (form & 2) != 0,
-                   with_bias = (form & 4) != 0;
-        INFO(s.rows << ' ' << s.out << ' ' << s.in << ", form " << form << ", " << from);
-        const Tensor dy = uniform_tensor({{s.rows, s.out}}, "dy", device, from);
-        const Tensor x = uniform_tensor({{s.rows, s.in}}, "x", device, from);
-        const Tensor old = uniform_tensor({{s.out, s.in}}, "dw", device, DType::f32);
-        const Numbers before = to_host(old), d = to_host(dy), v = to_host(x);
-        Tensor dw, db;
-        if (with_weight) dw = add ? old : empty({s.out, s.in}, DType::f32, device);
-        if (with_bias) db = empty({s.out}, DType::f32, device);
-        device->backend().linear_backward(add, dy, x, dw, db);
-        double worst = 0;
-        auto note = [&](double got, double start, auto term) {
-          double sum = start, terms = std::abs(start);
-          for (std::int64_t r = 0; r < s.rows; ++r) {
-            sum += term(r);
-            terms += std::abs(term(r));
-          }
-          const double off = std::abs(got - sum), bound = (s.rows + 2) * 0x1p-24 * terms;
-          worst = std::max(worst, off == 0 ? 0 : std::isnan(got) ? HUGE_VAL : off / bound);
-        };
-        const Numbers weight = with_weight ? to_host(dw) : Numbers{};
-        for (std::int64_t i = 0; i < static_cast<std::int64_t>(weight.size()); ++i)
-          note(weight[i], add ? before[i] : 0, [&](std::int64_t r) {
-            return double(d[r * s.out + i / s.in]) * v[r * s.in + i % s.in];
-          });
-        const Numbers bias = with_bias ? to_host(db) : Numbers{};
-        for (std::int64_t i = 0; i < static_cast<std::int64_t>(bias.size()); ++i)
-          note(bias[i], 0, [&](std::int64_t r) { return double(d[r * s.out + i]); });
-        CHECK(worst <= 1);
-      }
-}
-
 TEST_CASE("backend gemm: backward adds a weight's gradient where its sink says that the sum is") {
   Machine machine;
   const DevicePtr device = strict_device();
