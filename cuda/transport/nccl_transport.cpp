@@ -289,8 +289,9 @@ std::unique_ptr<Request> NcclTransport::receive_on_device(const Message& message
 }
 
 std::unique_ptr<Request> NcclTransport::together(Joint what, const std::vector<int>& ranks,
-                                                 int channel, const autograd::Tensor& x) {
-  const Message values{rank(), channel, x.raw(), x.bytes()};
+                                                 int channel, const autograd::Tensor& x,
+                                                 const Mark& after) {
+  const Message values{rank(), channel, x.raw(), x.bytes(), after};
   PG_CHECK(is_on_device(values), "rank ", rank(), ": NCCL sums up memory of its device, not ", x,
            " of the host");
   PG_CHECK(x.dtype() == DType::f32 || x.dtype() == DType::bf16,

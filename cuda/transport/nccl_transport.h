@@ -46,7 +46,7 @@ class NcclTransport : public StagedTransport {
   void abort_all() noexcept;
 
   std::unique_ptr<Request> together(Joint what, const std::vector<int>& ranks, int channel,
-                                    const autograd::Tensor& x) override;
+                                    const autograd::Tensor& x, const Mark& after) override;
 
   // ---- for requests ----
   const Stream& stream() const { return stream_; }
@@ -130,7 +130,7 @@ class NcclRequest : public DeviceRequest {
     if (!comm_.joined()) comm_.join(call_.id, comm_.member(nccl_.rank()));
     if (!comm_.idle()) return false;
     if (!called_) {
-      ready_.hold(nccl_.stream());
+      hold(nccl_.stream());
       call();
       called_ = true;
     }

@@ -5,8 +5,11 @@
 namespace plangrad::cuda {
 
 DeviceRequest::DeviceRequest(StagedTransport& transport, const Message& message, bool receives)
-    : transport_(transport), message_(message), begun_(std::make_shared<bool>(false)) {
-  ready_.record(transport.backend().stream());
+    : transport_(transport),
+      message_(message),
+      ready_(std::static_pointer_cast<const EventMark>(message.after ? message.after
+                                                                     : transport.mark())),
+      begun_(std::make_shared<bool>(false)) {
   before_ = std::exchange(transport.begun_[{message.peer, message.channel, receives}], begun_);
   transport.pending_.push_back(this);
 }
@@ -75,7 +78,7 @@ class StagedRequest : public DeviceRequest {
   }
   bool is_through() { return through_ = through_ || request_->done(); }
   void copy(void* to, const void* from, cudaMemcpyKind kind, const Stream& stream) {
-    ready_.hold(stream);
+    hold(stream);
     PG_CUDA(cudaMemcpyAsync(to, from, message_.bytes, kind, stream));
     copied_.record(stream);
   }
@@ -143,6 +146,11 @@ bool StagedTransport::is_on_device(const Message& message) const {
            found.device, "; expected the rank's own, ", backend_.ordinal());
   backend_.use();
   return true;
+}
+
+Mark StagedTransport::mark() {
+  backend_.use();
+  return std::make_shared<EventMark>(backend_);
 }
 
 std::unique_ptr<Request> StagedTransport::send(const Message& message) {

@@ -24,11 +24,18 @@
 namespace plangrad::cuda {
 
 using parallel::Joint;
+using parallel::Mark;
 using parallel::Message;
 using parallel::Request;
 using parallel::Transport;
 
 class DeviceRequest;
+
+/// An event behind what was queued on the backend's stream.
+struct EventMark {
+  explicit EventMark(const CudaBackend& backend) { event.record(backend.stream()); }
+  Event event;
+};
 
 /// A store of pinned memory, kept for the next message of about its size.
 struct PinnedPool {
@@ -40,9 +47,9 @@ struct PinnedPool {
   void put_back(Block block) { free.insert(std::move(block)); }
 };
 
-/// Messages of the device's memory follow the kernels that are queued on the backend's stream when
-/// the messages start: kernels that write the values to send, or that still read the memory to
-/// receive into. The host never waits for that: a request asks an event. Kernels that are queued
+/// Messages of the device's memory follow the kernels that are queued on the backend's stream at
+/// their mark, or else when they start: kernels that write the values to send, or that still read
+/// the memory to receive into. The host never waits: a request asks an event. Kernels that are queued
 /// once a message is done need not wait for it. On a channel, messages of host memory and of device
 /// memory each arrive in their order, but not in one common order. A stream of its own copies a
 /// send to the host, where it then begins to travel; another stream copies a message that has
@@ -55,6 +62,7 @@ class StagedTransport : public parallel::TransportAround {
   std::unique_ptr<Request> send(const Message& message) override;
   std::unique_ptr<Request> receive(const Message& message) override;
 
+  Mark mark() override;
   /// Sleeps briefly while device messages are in flight: nothing signals that the device is done.
   void wait(double seconds) override;
 
@@ -103,12 +111,14 @@ class DeviceRequest : public Request {
 
   StagedTransport& transport_;
   const Message message_;
-  Event ready_;  ///< reached after the kernels that were queued before it
+  /// Has the stream wait for the kernels that the message follows.
+  void hold(cudaStream_t stream) const { ready_->event.hold(stream); }
 
  private:
   friend class StagedTransport;
   bool progress();
 
+  const std::shared_ptr<const EventMark> ready_;
   std::shared_ptr<bool> before_, begun_;
   bool done_ = false;
   std::exception_ptr error_;

@@ -24,8 +24,8 @@ class PlantedLoss : public TransportAround {
   void lose() { due_ = true; }
 
   std::unique_ptr<Request> together(Joint what, const std::vector<int>& ranks, int channel,
-                                    const autograd::Tensor& x) override {
-    return inner_.together(what, ranks, channel, x);
+                                    const autograd::Tensor& x, const Mark& after) override {
+    return inner_.together(what, ranks, channel, x, after);
   }
   std::int64_t piece_bytes() const override { return inner_.piece_bytes(); }
   void prepare(const Connections& connections) override { inner_.prepare(connections); }

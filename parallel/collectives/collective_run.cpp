@@ -209,7 +209,7 @@ std::int64_t TransportRun::bytes_as_by_list(int rank) const {
 
 bool TransportRun::advance(Transport& transport) {
   if (data_.numel() == 0) return true;
-  if (!request_) request_ = transport.together(what_, ranks_, channel_, data_);
+  if (!request_) request_ = transport.together(what_, ranks_, channel_, data_, after_);
   PG_CHECK(request_, "--reduction nccl: the transport ", transport.name(), " has no sums of its ",
            "own; use --transport nccl, or --reduction scatter");
   if (!request_->done()) return false;

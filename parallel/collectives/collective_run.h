@@ -18,6 +18,8 @@ class GroupRun {
   /// Advances as far as possible without waiting; true once this member's part is complete.
   /// throws: Error if members disagree on the size
   virtual bool advance(Transport& transport) = 0;
+  /// Tells a run that has not begun that its values are final after `mark`.
+  virtual void follow(const Mark& /*mark*/) {}
   virtual std::int64_t bytes_sent() const = 0;
   /// The rank whose message, or whose receive, this run waits for; -1: none, or it can't be told.
   virtual int waits_for() const { return -1; }
@@ -129,6 +131,7 @@ class TransportRun : public GroupRun {
       : what_(what), data_(data.detach()), ranks_(std::move(ranks)), channel_(channel) {}
 
   bool advance(Transport& transport) override;
+  void follow(const Mark& mark) override { after_ = mark; }
   std::int64_t bytes_sent() const override { return bytes_sent_; }
 
  private:
@@ -138,6 +141,7 @@ class TransportRun : public GroupRun {
   Tensor data_;
   std::vector<int> ranks_;
   int channel_;
+  Mark after_;
   std::int64_t bytes_sent_ = 0;
   std::unique_ptr<Request> request_;
 };

@@ -7,9 +7,9 @@ namespace plangrad::parallel {
 namespace {
 
 /// The message of a value; a turn has no value, and its message no bytes.
-Message message_with(const Tensor& value, int peer) {
+Message message_with(const Tensor& value, int peer, const Mark& after) {
   if (!value.defined()) return {peer, plan_channel, nullptr, 0};
-  return {peer, plan_channel, value.raw(), value.bytes()};
+  return {peer, plan_channel, value.raw(), value.bytes(), after};
 }
 
 /// A task that starts a message when its turn comes. The request is destroyed before `start`, which
@@ -66,8 +66,10 @@ void Mailbox::send(const Instruction& x, const Arriving& sent) {
   const Tensor value = encodes                ? room_for_code(x, sent.value)
                        : sent.bytes.defined() ? sent.bytes
                                               : sent.value;
+  // What the lane encodes, or has work on, is final later.
+  const Mark after = encodes || sent.by.ticket ? nullptr : run_.engine.transport().mark();
   auto start = [=, channel = channel_, raw = sent.value,
-                message = message_with(value, x.peer)](Transport& transport) {
+                message = message_with(value, x.peer, after)](Transport& transport) {
     if (encodes) channel->encode(x, raw, value);
     return transport.send(message);
   };
@@ -95,9 +97,8 @@ void Mailbox::bound_sends(int peer) {
 void Mailbox::receive(const Instruction& x, const Tensor& value, const Tensor& bytes,
                       std::function<void()> decode, bool keep_bytes) {
   const Tensor& target = bytes.defined() ? bytes : value;
-  auto start = [target, message = message_with(target, x.peer)](Transport& transport) {
-    return transport.receive(message);
-  };
+  auto start = [target, message = message_with(target, x.peer, run_.engine.transport().mark())](
+                   Transport& transport) { return transport.receive(message); };
   MessageLane::Task task = one_message(start);
   if (decode)
     task = [task, decode](Transport& transport) {
@@ -130,6 +131,7 @@ Tensor Mailbox::room_for_code(const Instruction& x, const Tensor& value) const {
 Issued Mailbox::meet(const Instruction& x, std::shared_ptr<GroupRun> run, const Tensor& arrives,
                      std::function<bool()> begin, const Issued& before) {
   auto bytes = std::make_shared<std::int64_t>(0);
+  if (!begin && !before.ticket) run->follow(run_.engine.transport().mark());
   auto task = [run, begin, bytes, begun = !begin](Transport& transport) mutable {
     begun = begun || begin();
     if (!begun || !run->advance(transport)) return false;

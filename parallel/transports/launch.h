@@ -115,6 +115,7 @@ class TransportAround : public Transport {
   const char* name() const override { return inner_.name(); }
   std::unique_ptr<Request> send(const Message& x) override { return inner_.send(x); }
   std::unique_ptr<Request> receive(const Message& x) override { return inner_.receive(x); }
+  Mark mark() override { return inner_.mark(); }
   void wait(double seconds) override { inner_.wait(seconds); }
   void wake() override { inner_.wake(); }
   void publish(Position position) override { inner_.publish(position); }

@@ -45,12 +45,16 @@ class Request {
   virtual bool done() = 0;
 };
 
+/// The work that was queued on a rank's device at a moment, in the transport's own words.
+using Mark = std::shared_ptr<const void>;
+
 /// A message that this rank sends or expects. `data` must live until the request is done.
 struct Message {
   int peer = 0;
   int channel = 0;  ///< between two ranks, its messages arrive in the order they were sent
   void* data = nullptr;
   std::int64_t bytes = 0;
+  Mark after = nullptr;  ///< work on `data`; null: what is queued once the message starts
 };
 
 // MPI guarantees tags up to 32767 only, so channels are small numbers.
@@ -79,7 +83,7 @@ struct Failure {
 };
 
 /// One rank's access to all others, for one thread at a time; but any thread of the rank may call
-/// wake(), publish(), position(), silence() and fail().
+/// mark(), wake(), publish(), position(), silence() and fail().
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -92,11 +96,17 @@ class Transport {
   /// Starts to receive; the memory has the message once the request is done.
   virtual std::unique_ptr<Request> receive(const Message& message) = 0;
 
+  /// Marks what is queued on the rank's device, so that a message that starts later, as others go
+  /// before it, waits for no more than that. Null on hosts, where values are there at once.
+  virtual Mark mark() { return nullptr; }
+
   /// Sums or gathers x (any shape) in place in the group `ranks`, ascending, by the transport's own
   /// collective; null if it has none. All of these ranks call it with equal sizes and types, one at
   /// a time on a channel. The transport chooses the order of additions; all get the same values.
+  /// `after`: as that of a message.
   virtual std::unique_ptr<Request> together(Joint /*what*/, const std::vector<int>& /*ranks*/,
-                                            int /*channel*/, const autograd::Tensor& /*x*/) {
+                                            int /*channel*/, const autograd::Tensor& /*x*/,
+                                            const Mark& /*after*/) {
     return nullptr;
   }
   /// Bytes of a piece of a sum or gather that is made of messages: on fast links, more.

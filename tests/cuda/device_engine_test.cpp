@@ -176,6 +176,69 @@ TEST_CASE("device engine: a transport without sums of its own says so") {
 }
 
 #if defined(CUDA_EMULATOR)
+namespace {
+
+/// Rank 0 queues a note behind the inputs of microbatch 2. Rank 1 looks for it once the message of
+/// microbatch 0 is there.
+class NotedBatches : public SmallBatches {
+ public:
+  NotedBatches() : SmallBatches(small_gpt()) { backend_of(note_.device()).synchronize(); }
+  Tensor inputs(int micro, const DevicePtr& device) override {
+    if (micro == 2) device->backend().fill(1, note_);
+    is_queued = is_queued || micro == 2;
+    return SmallBatches::inputs(micro, device);
+  }
+  Tensor targets(int micro, const DevicePtr& device) override {
+    if (micro == 0) found = *note_.data<float>();  // as kernels have left it, without waiting
+    has_looked = has_looked || micro == 0;
+    return SmallBatches::targets(micro, device);
+  }
+  std::atomic<bool> is_queued = false, has_looked = false;
+  float found = -1;
+
+ private:
+  const Tensor note_ = full({1}, 0, DType::f32, device_of(0));
+};
+
+/// Starts rank 0's first message when the note is queued, and the second when rank 1 has looked.
+class LateMessages : public TransportAround {
+ public:
+  LateMessages(std::unique_ptr<Transport> inner, NotedBatches& batches)
+      : TransportAround(*inner), owned_(std::move(inner)), batches_(batches) {}
+  void prepare(const Connections& all) override { inner_.prepare(all); }
+  std::unique_ptr<Request> send(const Message& message) override {
+    if (message.channel == plan_channel && rank() == 0) {
+      const std::atomic<bool>& awaited = sent_++ ? batches_.has_looked : batches_.is_queued;
+      for (Deadline deadline(20); !awaited && deadline.left() > 0;) std::this_thread::yield();
+    }
+    return TransportAround::send(message);
+  }
+
+ private:
+  const std::unique_ptr<Transport> owned_;
+  NotedBatches& batches_;
+  int sent_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("device engine: a message waits for no kernel that is queued after it was posted") {
+  const Case c{"gpipe", 1, 2, 3, false, false, false, false};
+  for (const bool by_nccl : {false, true}) {
+    CAPTURE(by_nccl);
+    Machine machine({.schedule = QueueSchedule::lazy});
+    NotedBatches batches;
+    run_by_engine(training_of(c), plans_of(c.schedule, layout_of(c, 1)), batches, 0,
+                  AllReduce::scatter_reduce, {}, {}, [&](Transport& inner) {
+                    Seat seat = seats(by_nccl)(inner);
+                    seat.transport =
+                        std::make_unique<LateMessages>(std::move(seat.transport), batches);
+                    return seat;
+                  });
+    CHECK(batches.found == 0);
+  }
+}
+
 TEST_CASE("device engine: a rank whose device is full says what it asked for") {
   const Case c{"1f1b", 1, 2, 2, false, true, false, false};
   const Training training = training_of(c);

@@ -14,9 +14,8 @@ namespace plangrad::tests {
 /// c = a b by columns; c is in f32.                                    a (m,k), b (k,n), c (m,n)
 struct LtSizes {
   int m, n, k;
-  cudaDataType_t type = CUDA_R_32F;                  ///< of a and b
-  bool transposed_b = false;                         ///< b lies in memory as (n,k)
-  int lda = m, ldb = transposed_b ? n : k, ldc = m;  ///< elements from column to column
+  cudaDataType_t type = CUDA_R_32F;  ///< of a and b
+  int lda = m, ldb = k, ldc = m;     ///< elements from column to column
   std::int32_t batch = 1;
   std::int64_t stride = 0;  ///< elements from matrix to matrix, of each of the three
 };
@@ -32,10 +31,8 @@ struct LtProduct {
   explicit LtProduct(const LtSizes& s) {
     cublasLtCreate(&handle.made);
     cublasLtMatmulDescCreate(&operation.made, CUBLAS_COMPUTE_32F, CUDA_R_32F);
-    set(CUBLASLT_MATMUL_DESC_TRANSB, std::int32_t(s.transposed_b ? CUBLAS_OP_T : CUBLAS_OP_N));
     cublasLtMatrixLayoutCreate(&a.made, s.type, s.m, s.k, s.lda);
-    cublasLtMatrixLayoutCreate(&b.made, s.type, s.transposed_b ? s.n : s.k,
-                               s.transposed_b ? s.k : s.n, s.ldb);
+    cublasLtMatrixLayoutCreate(&b.made, s.type, s.k, s.n, s.ldb);
     cublasLtMatrixLayoutCreate(&c.made, CUDA_R_32F, s.m, s.n, s.ldc);
     for (cublasLtMatrixLayout_t x : {a.made, b.made, c.made}) {
       cublasLtMatrixLayoutSetAttribute(x, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &s.batch,

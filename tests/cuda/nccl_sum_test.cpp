@@ -81,7 +81,7 @@ void sums_of_two_groups(Transport& transport, const DevicePtr& device,
   const Tensor x = values(rank, 1000, DType::f32, device), y = values(rank, 77, DType::f32, device);
   const Tensor z = values(rank, 500, DType::bf16, device);
   auto begin = [&](const std::vector<int>& group, int channel, const Tensor& sum) {
-    return transport.together(Joint::all_reduce, group, group_channel(channel), sum);
+    return transport.together(Joint::all_reduce, group, group_channel(channel), sum, {});
   };
   std::unique_ptr<Request> first, second;
   if (in_few && rank % 2) second = begin(few, 1, y);
@@ -120,7 +120,7 @@ TEST_CASE("NCCL's sums follow the kernels that were queued before them") {
     on_devices(2, [&](Transport& transport, const DevicePtr& device) {
       const Tensor x = full({1}, 1, DType::f32, device);
       x.backend().fill(transport.rank() + 5, x);
-      finish(transport, *transport.together(Joint::all_reduce, {0, 1}, 1, x));
+      finish(transport, *transport.together(Joint::all_reduce, {0, 1}, 1, x, {}));
       sums[transport.rank()] = item(x);
       x.backend().fill(0, x);
     });
@@ -136,12 +136,12 @@ std::vector<double> sum_in_halves(Transport& transport, const std::vector<int>& 
   const auto members = static_cast<int>(ranks.size());
   const auto member = std::find(ranks.begin(), ranks.end(), transport.rank()) - ranks.begin();
   const Range own = chunk_range(x.numel(), static_cast<int>(member), members);
-  finish(transport, *transport.together(Joint::reduce_scatter, ranks, group_channel(0), x));
+  finish(transport, *transport.together(Joint::reduce_scatter, ranks, group_channel(0), x, {}));
   const std::vector<double> sum = to_host(x);
   const Tensor gathered = full({x.numel()}, std::nan(""), x.dtype(), x.device());
   const Shape size{own.size()};
   x.backend().copy(x.window(own.begin, size), gathered.window(own.begin, size));
-  finish(transport, *transport.together(Joint::all_gather, ranks, group_channel(0), gathered));
+  finish(transport, *transport.together(Joint::all_gather, ranks, group_channel(0), gathered, {}));
   const std::vector<double> all = to_host(gathered);
   PG_CHECK(std::equal(sum.begin() + own.begin, sum.begin() + own.end, all.begin() + own.begin),
            "a gather has changed the rank's own chunk");
@@ -191,7 +191,7 @@ TEST_CASE("NCCL's sums: ranks that disagree on what they sum up are told so") {
       const bool odd = transport.rank() == 1;
       const Tensor x = full({odd ? count : 4}, 1, odd ? dtype : DType::f32, device);
       const Joint here = odd ? what : Joint::all_reduce;
-      finish(transport, *transport.together(here, {0, 1, 2}, group_channel(0), x));
+      finish(transport, *transport.together(here, {0, 1, 2}, group_channel(0), x, {}));
     });
   };
   CHECK_THAT(report(3, DType::f32),
@@ -219,7 +219,7 @@ TEST_CASE("NCCL's sums: a rank that is late is waited for until the deadline") {
           if (transport.rank() == late)
             for (Deadline deadline(timeout); !transport.failure(); std::this_thread::yield())
               PG_CHECK(deadline.left() > 0, "nobody minds");
-          finish(transport, *transport.together(what, {0, 1}, group_channel(0), x), 0.1);
+          finish(transport, *transport.together(what, {0, 1}, group_channel(0), x, {}), 0.1);
         });
     CHECK_THAT(report, StartsWith(text("rank ", 1 - late, ": waited 0.1 s for a sum")));
   }
@@ -231,7 +231,7 @@ TEST_CASE("NCCL's sums: one that a rank gives up in the middle ends in a report"
   auto body = [&](Transport& transport, const DevicePtr& device) {
     const int rank = transport.rank();
     std::optional<Tensor> x = full({count}, 1, DType::f32, device);
-    auto sum = transport.together(what, {0, 1}, group_channel(0), *x);
+    auto sum = transport.together(what, {0, 1}, group_channel(0), *x, {});
     meet(transport, 1);
     if (rank == 0) PG_CHECK(!sum->done(), "the first member has only let both begin");
     meet(transport, 2);
@@ -266,7 +266,7 @@ TEST_CASE("NCCL's sums: what it cannot sum up is refused") {
   Machine machine;
   on_devices(1, [&](Transport& transport, const DevicePtr& device) {
     auto sum = [&](const std::vector<int>& ranks, const Tensor& x) {
-      return transport.together(Joint::all_reduce, ranks, group_channel(0), x);
+      return transport.together(Joint::all_reduce, ranks, group_channel(0), x, {});
     };
     CHECK_THROWS_WITH(sum({0}, full({2}, 1, DType::f32, cpu_device())),
                       Contains("rank 0: NCCL sums up memory of its device, not "));
