@@ -97,8 +97,9 @@ void check_checksums(const std::string& title, const SafetensorsFile& file,
 void Checkpoint::check(const SafetensorsEntry& entry, const std::string& here) const {
   if (!has_checksums()) return;
   const std::string& written = checksums_.at(entry.name);
-  PG_CHECK(here == written, title_, " is damaged: tensor ", format::in_quotes(entry.name),
-           " has the checksum ", here, ", it was written with ", written);
+  PG_CHECK(here == written, title_, " is damaged: ", entry.file->path().filename().string(),
+           ": tensor ", format::in_quotes(entry.name), " has the checksum ", here,
+           ", it was written with ", written);
 }
 
 /// Checks the bytes that are used: those of a second reading may be others.

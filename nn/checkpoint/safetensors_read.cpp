@@ -189,7 +189,7 @@ void check_layout(const std::string& path, std::vector<Claim>& claims, std::uint
   }
   std::uint64_t expected = data_start + static_cast<std::uint64_t>(end);
   PG_CHECK(file_size >= expected, path, ": file is cut short: expected ", expected,
-           " bytes, found ", file_size);
+           " bytes, found ", file_size, "; copy or download it again");
   PG_CHECK(file_size == expected, path, ": file continues after its last tensor: expected ",
            expected, " bytes, found ", file_size);
 }

@@ -81,7 +81,8 @@ json byte_pairs_json(const BytePairVocabulary& vocabulary) {
 void check_setting(const json& part, const char* name, const json& wanted) {
   const json found = part.is_object() ? part.value(name, json()) : json();
   PG_CHECK(found.is_null() || found == wanted, name, " is ", found.dump().substr(0, 200),
-           "; plangrad needs ", wanted.dump());
+           "; plangrad needs ", wanted.dump(), ", as tokenizers of GPT-2's kind have: take one of ",
+           "these, or let train_vocabulary make one");
 }
 
 /// Puts tokens in the order of their ids.

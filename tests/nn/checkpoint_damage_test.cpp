@@ -155,7 +155,7 @@ TEST_CASE("a tensor is checked when it is read", "[checkpoint]") {
   overwrite(model, fs::file_size(model) - 1, "x");
   const ParameterList& list = small_network().parameters();
   const Tensor weights = zeros({list.numel()}, DType::f32, cpu_device());
-  CHECK_THROWS_WITH(checkpoint.load_weights(list, weights), Contains("is damaged: tensor "));
+  CHECK_THROWS_WITH(checkpoint.load_weights(list, weights), Contains(".safetensors: tensor "));
 }
 
 TEST_CASE("a checkpoint of a program without checksums is read", "[checkpoint]") {
@@ -193,7 +193,7 @@ TEST_CASE("the checkpoints before the newest stay, and replace one that is damag
             "x");
   const IntactCheckpoint found = find_intact(path);
   CHECK(found.manifest == "manifest-2.json");
-  CHECK_THAT(found.news, Contains("warning: ") && Contains("is damaged: tensor ") &&
+  CHECK_THAT(found.news, Contains("warning: ") && Contains(".safetensors: tensor ") &&
                              Contains("the checkpoint before it, of update 2, is used instead"));
 
   SECTION("the damaged one does not stay when the run saves again") {
@@ -213,7 +213,7 @@ TEST_CASE("the checkpoints before the newest stay, and replace one that is damag
   }
   SECTION("if all are damaged, the newest one's error is the answer") {
     fs::resize_file(path / "model-2.safetensors", 100);
-    CHECK_THROWS_WITH(find_intact(path), Contains("is damaged: tensor "));
+    CHECK_THROWS_WITH(find_intact(path), Contains(".safetensors: tensor "));
   }
   SECTION("a manifest that is damaged, too") {
     overwrite(path / "manifest.json", 3, "x");

@@ -350,7 +350,7 @@ TEST_CASE(
                            json{{"type", "Whitespace"}}, json{{"type", "WhitespaceSplit"}}})
     CHECK_THROWS_WITH(with("pre_tokenizer", each), Contains("its pre_tokenizer is "));
   for (const char* each : {"Lowercase", "NFC", "StripAccents"})
-    CHECK_THROWS_WITH(with("normalizer", {{"type", each}}), Contains("plangrad needs null"));
+    CHECK_THROWS_WITH(with("normalizer", {{"type", each}}), Contains("needs null, as token"));
   write_file(folder.path / "special_tokens_map.json", R"({"pad_token": "[PAD]"})");
   CHECK_THROWS_WITH(with("normalizer", nullptr), Contains("it adds tokens to characters"));
 }
