@@ -100,7 +100,7 @@ void GptRun::check_model(int tokens) const {
   double parameters = layers * 12 * width * width + tokens * width;
   double rows = parts.smallest_share(batch, ranks) * context;
   double kept = width * layers * (parts.layout.recompute ? 1 : 16) + tokens;  // of a row
-  double bytes = 16 * parameters + (dtype == "bf16" ? 2 : 4) * rows * kept;
+  double bytes = 16 * parameters + autograd::size_of(type()) * rows * kept;
   check_memory(bytes,
                "fewer --layers, a smaller --width, --context or --batch, or more --microbatches");
 }

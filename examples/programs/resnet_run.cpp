@@ -59,7 +59,7 @@ Model ResnetRun::model(const ImageSet& images) const {
   const double kept = parts.layout.recompute ? 0 : 3 * parts.smallest_share(batch, ranks);
   const double pixels = static_cast<double>(images.height() * images.width());
   check_memory((optimizer == "sgd" ? 12 : 16) * parameters +
-                   (dtype == "bf16" ? 2 : 4) * kept * pixels * static_cast<double>(width),
+                   autograd::size_of(type()) * kept * pixels * static_cast<double>(width),
                "a smaller --width or --batch, or more --microbatches");
   return model;
 }

@@ -95,7 +95,8 @@ void RunFlags::add_machine_flags(Flags& flags) {
   add_device_flag(flags, device);
   flags.yes("--cuda-graph", cuda_graph,
             "launch each forward, backward and update as one CUDA graph; speed not yet measured");
-  flags.choice("--dtype", dtype, {"f32", "bf16"}, "type of weights and activations");
+  flags.choice("--dtype", dtype, {"f32", "bf16"},
+               "type of weights and activations (default: bf16 with --device cuda, else f32)");
   std::vector<std::string> ways{"auto"};
   for (const auto& [name, how] : parallel::reductions()) ways.push_back(name);
   ways.push_back("nccl");
@@ -171,6 +172,7 @@ void RunFlags::parse(CLI::App& app, Words own, const std::vector<std::string>& f
            "that, too");
   if (!resume.empty()) resume_flags(app, own, fixed);
   saved = flag_values(app);
+  saved["--dtype"] = text(type());
   if (prune.given()) {  // save the defaults that follow from this run's length
     const sparse::PruneSettings found = prune.settings(steps, 0);
     saved["--prune-after"] = found.after;
@@ -311,9 +313,8 @@ void RunFlags::check() const {
   PG_CHECK(parts.plan_file.empty() || !parts.any_given(),
            "give --plan or the other flags of a schedule, not both; a plan's first line says how ",
            "its messages are encoded, too: make it with plan show ... --codec NAME");
-  const auto activations = dtype == "bf16" ? autograd::DType::bf16 : autograd::DType::f32;
   check_smaller("--codec", parts.layout.codec, autograd::DType::f32);
-  check_smaller("--codec-channel", parts.layout.channel, activations);
+  check_smaller("--codec-channel", parts.layout.channel, type());
   device_kind(device);  // throws if this build lacks it
   PG_CHECK(transport != "nccl" || device != "cpu", "--transport nccl: NCCL moves the memory of ",
            "GPUs; use --device cuda or emulator with it, or --transport threads or mpi");

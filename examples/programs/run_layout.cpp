@@ -176,7 +176,7 @@ parallel::Training RunLayout::training(const Model& model) const {
            " on each of ", counted(ranks_ / layout_.width, "rank"), ": a model of ", layers,
            " layers can't be cut into ", layout_.stages, " stages; use fewer --chunks or --ranks");
   parallel::Training training(model, layout_.stages, layout_.cuts);
-  training.dtype = run_.dtype == "bf16" ? DType::bf16 : DType::f32;
+  training.dtype = run_.type();
   training.seed = static_cast<std::uint64_t>(run_.seed);
   training.learning_rate = run_.rate();
   training.clip = run_.clip;

@@ -147,7 +147,8 @@ void place(const RunFlags& flags, ReadyRun& run, const std::string& chosen) {
       settings.observed.saved.push_back([](const auto& scope) { point_latest_to(scope.out); });
     }
   });
-  settings.observed.about += text("; files go to ", settings.out.string());
+  const char* narrow = flags.type() == autograd::DType::bf16 ? ", in bf16" : "";
+  settings.observed.about += text(narrow, "; files go to ", settings.out.string());
   const std::string& gone = settings.observed.gives_way;
   if (flags.quiet && chosen.empty() && !gone.empty()) tell("warning: " + gone.substr(2));
 }

@@ -118,6 +118,7 @@ TEST_CASE("ranks on the CPU share what the machine has left, or hold what they a
   flags = {};
   flags.device = "cuda";
   CHECK(flags.cap(2) == 0);
+  CHECK(flags.type() == plangrad::autograd::DType::bf16);
 }
 
 TEST_CASE("train_gpt refuses data that it can't train on, before it writes") {
