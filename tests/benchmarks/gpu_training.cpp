@@ -40,8 +40,8 @@ double time_of_step(const Size& size, DType dtype, int steps, int rounds, Ids id
 
 json measure(const Size& size, DType dtype, int steps, int rounds, Ids ids, int product,
              const DeviceClock& clock) {
-  const double rate = clock.matmul_rate(dtype, product);
   const double seconds = time_of_step(size, dtype, steps, rounds, ids, clock);
+  const double rate = clock.matmul_rate(dtype, product);  // of a card that is warm by then
   const double tokens = size.batch * size.config.context / seconds;
   const double flops = gpt_flops_per_token(size.config, size.config.context);
   return {{"size", size.name},
