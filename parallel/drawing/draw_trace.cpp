@@ -117,17 +117,17 @@ class Trace {
             {"args", arguments}});
   }
 
-  /// Adds an end of an arrow: from the moment that a send begins to the moment that it is received.
+  /// Adds an end of an arrow: where a send begins, or just before its receive's slice ends.
   void add_flow(const char* end, const Record& record, int slot) {
-    const bool begins = *end == 's';
+    const double at = *end == 's' ? record.start : std::max(record.start, record.end - 1e-9);
     json event = {{"ph", end},
                   {"name", message_kind(record.instruction)},
                   {"cat", "message"},
                   {"id", flows_},
                   {"pid", processes_ + record.rank},
                   {"tid", thread_of(record, slot)},
-                  {"ts", microseconds(begins ? record.start : record.end)}};
-    if (!begins) event["bp"] = "e";  // the slice that encloses it, not the next one
+                  {"ts", microseconds(at)}};
+    if (*end == 'f') event["bp"] = "e";  // the slice that encloses it, not the next one
     append(event);
   }
 

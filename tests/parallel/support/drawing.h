@@ -64,14 +64,4 @@ inline void check_markup(const std::string& text) {
   CHECK(count(text, "&") == entities);
 }
 
-inline std::vector<std::string> figures_in(const std::string& page) {
-  std::vector<std::string> figures;
-  for (auto at = page.find("<svg xmlns"); at != page.npos; at = page.find("<svg xmlns", at + 1)) {
-    auto next = page.find("<svg xmlns", at + 1);
-    auto end = page.rfind("</svg>", next);
-    figures.push_back(page.substr(at, end + 6 - at));
-  }
-  return figures;
-}
-
 }  // namespace plangrad::tests
