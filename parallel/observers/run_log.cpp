@@ -84,7 +84,7 @@ bool RunLog::due(int step) const {
   using std::chrono::milliseconds;
   const auto waited = std::chrono::steady_clock::now() - shown_;
   if (step == first_ + 1 || step == scope_.steps) return true;
-  if (terminal_) return waited > milliseconds(100);
+  if (terminal_) return waited > milliseconds(100) || !validation_.is_null();
   return step % std::max(1, scope_.steps / 20) == 0 || waited > milliseconds(30'000);
 }
 
@@ -105,9 +105,9 @@ std::string RunLog::progress(int step) {
 void RunLog::show(int step) {
   shown_ = std::chrono::steady_clock::now();
   if (settings_.quiet) return;
-  const std::string line = progress(step);
-  std::cout << (terminal_ ? "\r\033[K" + fitted(line) : line + "\n") << std::flush;
-  line_open_ = terminal_;
+  line_open_ = terminal_ && validation_.is_null();  // a line with a validation stays
+  const std::string line = progress(step), end = line_open_ ? "" : "\n";
+  std::cout << (terminal_ ? "\r\033[K" + fitted(line) : line) + end << std::flush;
   validation_ = nullptr;
 }
 

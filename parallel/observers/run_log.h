@@ -19,9 +19,9 @@ struct LogSettings {
   nlohmann::json flags = {};  ///< by their names; TensorBoard shows them
 };
 
-/// Writes the metrics of updates and what else is told of them, and shows progress: one line that
-/// is rewritten on a terminal; elsewhere a plain line for each twentieth of the run, or after 30 s
-/// without one. An earlier run's metrics and summary.json stay until this run has saved.
+/// Writes the metrics of updates and what else is told of them, and shows progress: on a terminal a
+/// line that is rewritten, unless it has a validation; elsewhere a line for each twentieth of the
+/// run, or after 30 s. An earlier run's metrics and summary.json stay until this run has saved.
 class RunLog : public RunObserver {
  public:
   explicit RunLog(LogSettings settings);

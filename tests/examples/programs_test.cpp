@@ -251,12 +251,18 @@ TEST_CASE("output into a file is plain lines, and --quiet prints nothing") {
   CHECK(losses_of(folder / "quiet") == losses_of(folder / "plain"));
 }
 
-TEST_CASE("a terminal gets one progress line, and an error begins a line of its own") {
+TEST_CASE("a terminal gets one progress line, and a validation or error has a line of its own") {
   Folder folder;
   const std::string data = folder.write("letters.txt", letters);
-  Finished good = succeeded(run_on_terminal(tiny_run(data, folder / "good")));
+  Finished good =
+      succeeded(run_on_terminal(tiny_run(data, folder / "good", {"--evaluate-every", "2"})));
   CHECK_THAT(good.output, Contains("\r\033[Kstep      1/6"));
   CHECK_THAT(good.output, Contains("\r\nvalidation loss"));  // a terminal adds the \r to a \n
+  for (const char* begin : {"\033[Kstep      3/6", "\033[Kstep      5/6"}) {
+    const std::string line = good.output.substr(good.output.find(begin) + 1);
+    CHECK(line.find("  validation ") < line.find('\n'));
+    CHECK(line.find('\n') < line.find('\033'));  // nothing is written over it
+  }
 
   Finished bad = run_on_terminal(
       tiny_run(data, folder / "bad", {"--learning-rate", "1e25", "--clip", "0", "--warmup", "0"}));
