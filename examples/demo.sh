@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Fine-tunes a small GPT-2 over four ranks, prunes 80% of its matrices meanwhile, sends its gradient
-# sums in 4 bits, and lets it write, before and after: less than a minute on two free cores, once the
-# programs are built (examples/quickstart.sh). The GPT-2 is made here, in Hugging Face's layout, so
-# that nothing is downloaded; a real one works alike:
+# sums in 4 bits, and lets it write before and after: a minute on two free cores. It needs what
+# examples/quickstart.sh builds, and then: cmake --build build --target train_vocabulary
+# The GPT-2 is made here, in Hugging Face's layout: nothing is downloaded. A real one works alike:
 #   examples/demo.sh [--model FOLDER] [--out DIR] [--quick]
 # --model: a GPT-2 in Hugging Face's layout; --quick: a few updates, to see whether all runs
 set -euo pipefail
@@ -10,7 +10,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 bin=${PLANGRAD_BIN:-$root/build/bin}
 out=runs/demo model="" updates=1500 first_updates=800 characters=1500000
-usage() { sed -n '2,8s/^# //p' "$0"; exit "$1"; }
+usage() { sed -n '2,7s/^# //p' "$0"; exit "$1"; }
 while [[ $# -gt 0 ]]; do
   case $1 in
     --model) model=${2:?--model needs a folder}; shift 2 ;;
@@ -20,9 +20,10 @@ while [[ $# -gt 0 ]]; do
     *) echo "demo.sh: unknown argument '$1'" >&2; usage 2 >&2 ;;
   esac
 done
-for program in train_vocabulary train_gpt sample_gpt; do
+for program in $([[ -n $model ]] || echo train_vocabulary) train_gpt sample_gpt; do
   [[ -x $bin/$program ]] ||
-    { echo "demo.sh: there is no $bin/$program; run examples/quickstart.sh first" >&2; exit 1; }
+    { echo "demo.sh: there is no $bin/$program; after examples/quickstart.sh, build it:" \
+      "cmake --build $root/build --target $program" >&2; exit 2; }
 done
 
 step() { printf '\n== %s\n' "$*"; }

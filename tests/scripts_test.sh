@@ -28,6 +28,7 @@ for file in '' "$folder" -h; do
 done
 
 # ---- demo.sh
+expect 2 'cmake --build .*/build --target train_vocabulary$' env PLANGRAD_BIN="$folder" "$root/examples/demo.sh"
 show_as_demo() { bin=/bin; eval "$(sed -n '/^show()/,/^}/p' "$root/examples/demo.sh")"; show "$@"; }
 expect 0 "^\$ echo --prompt 'And the king' x" show_as_demo echo --prompt 'And the king' x
 
