@@ -11,6 +11,7 @@
 #include "examples/programs/rank_device.h"
 #include "nn/checkpoint/checkpoint.h"
 #include "nn/text/vocabulary.h"
+#include "parallel/drawing/figure.h"
 #include "parallel/engine/training.h"
 #include "parallel/session/agreement.h"
 #include "parallel/transports/launch.h"
@@ -382,8 +383,8 @@ std::int64_t RunFlags::cap(int ranks_here) const {
 void RunFlags::check_memory(double bytes, const std::string& remedies) const {
   double machine =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
-  PG_CHECK(bytes < machine, "this run needs at least ", bytes / 1e9,
-           " GB of memory, the machine has ", machine / 1e9, "; use ", remedies);
+  PG_CHECK(bytes < machine, "this run needs at least ", parallel::bytes_text(bytes),
+           " of memory, the machine has ", parallel::bytes_text(machine), "; use ", remedies);
 }
 
 }  // namespace plangrad::examples

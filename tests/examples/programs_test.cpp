@@ -103,7 +103,7 @@ TEST_CASE("a model larger than the memory is refused, before anything is written
   const std::string data = folder.write("letters.txt", letters),
                     ids = folder.write("ids.bin", repeat(std::string("\xff\xff\1\0", 4), 100));
   check_refusals(folder, {{{"--data", data, "--width", "1000000"}, "GB of memory, the machine has"},
-                          {{"--data", data, "--batch", "99999999999"}, "GB of memory"},
+                          {{"--data", data, "--batch", "99999999999"}, " GB; use fewer --lay"},
                           {{"--data", ids, "--batch", "1000000"}, "GB of memory"},
                           {{"--data", data, "--width", "200000000"}, "more than this network"},
                           {{"--data", data, "--warmup", "3000"}, "--warmup 3000 is longer than"}});
