@@ -167,12 +167,10 @@ parallel::Plan plan_of_input() {
 parallel::Plan read_plan(const std::string& file) {
   bool from_input = file == "-";
   const std::string content = from_input ? "" : nn::read_file(file, nn::most::plan);
-  try {
+  return located((from_input ? "standard input" : file) + ": ", [&] {
     PG_CHECK(content.find('\0') == content.npos, "this is no plan: it has a zero byte");
     return from_input ? plan_of_input() : parallel::parse(content);
-  } catch (const autograd::Error& error) {
-    throw autograd::Error(text(from_input ? "standard input" : file, ": ", error.what()));
-  }
+  });
 }
 
 void CostFlags::add_flags(Flags& flags) {
@@ -228,11 +226,8 @@ parallel::PlanSpec saved_spec(const nlohmann::json& flags) {
   for (const parallel::SpecField* field : parallel::spec_fields()) {
     const auto saved = flags.find(field->flag_name());
     if (field->of_plans || saved == flags.end() || *saved == nlohmann::json("")) continue;
-    try {
-      parallel::give(request, *field, parallel::text_of(*saved));
-    } catch (const autograd::Error& error) {
-      throw autograd::Error(text(field->flag_name(), ": ", error.what()));
-    }
+    located(field->flag_name() + ": ",
+            [&] { parallel::give(request, *field, parallel::text_of(*saved)); });
   }
   return request;
 }

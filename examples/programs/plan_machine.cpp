@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "autograd/error.h"
 #include "examples/pages/machine_texts.h"
+#include "examples/programs/program.h"
 #include "nn/checkpoint/file.h"
 #include "parallel/simulation/machine.h"
 #include "parallel/transports/launch.h"
@@ -30,11 +30,7 @@ std::string machine_text(const std::string& name_or_file) {
   PG_CHECK(std::filesystem::is_regular_file(name_or_file), "there is no machine and no file ",
            name_or_file, "; machines are ", machine_words());
   std::string content = nn::read_file(name_or_file, nn::most::config);
-  try {
-    parse_machine(content);
-  } catch (const autograd::Error& error) {
-    throw autograd::Error(text(name_or_file, ", ", error.what()));
-  }
+  located(name_or_file + ", ", [&] { parse_machine(content); });
   return content;
 }
 

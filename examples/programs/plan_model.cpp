@@ -143,11 +143,9 @@ Costs costs_of(const Json& summary) {
   const Json& found = summary["costs"];
   Costs costs;
   for (const char* name : {"forward", "backward", "input_part", "weight_part", "step"})
-    if (found.contains(name)) try {
-        find(cost_fields(), name)->take(costs, text_of(found[name]));
-      } catch (const Error& error) {
-        throw Error(text("its summary.json: costs: ", name, ": ", error.what()));
-      }
+    if (found.contains(name))
+      located(text("its summary.json: costs: ", name, ": "),
+              [&] { find(cost_fields(), name)->take(costs, text_of(found[name])); });
   const auto is_whole = [](const std::vector<double>& list) {
     return !list.empty() && std::ranges::count(list, 0) == 0;
   };
@@ -205,11 +203,10 @@ RunCosts read(const std::filesystem::path& folder, const std::string& model, int
 }  // namespace
 
 RunCosts run_costs(const std::filesystem::path& folder, const std::string& model, int devices) try {
-  return read(folder, model, devices);
+  return located(text("--costs ", folder.string(), ": "),
+                 [&] { return read(folder, model, devices); });
 } catch (const Json::exception&) {
   throw Error(text("--costs ", folder.string(), ": its summary.json is damaged"));
-} catch (const Error& error) {
-  throw Error(text("--costs ", folder.string(), ": ", error.what()));
 }
 
 }  // namespace plangrad::examples

@@ -63,11 +63,9 @@ OperatorGraph read_graph(const std::string& file) {
     ++number;
     std::istringstream in(line.substr(0, line.find('#')));
     const std::vector<std::string> words{std::istream_iterator<std::string>(in), {}};
-    try {
-      if (!words.empty()) graph.push_back(parse_operator(words, graph));
-    } catch (const autograd::Error& error) {
-      throw autograd::Error(text(file, ", line ", number, ": ", error.what()));
-    }
+    if (words.empty()) continue;
+    located(text(file, ", line ", number, ": "),
+            [&] { graph.push_back(parse_operator(words, graph)); });
   }
   PG_CHECK(!graph.empty(), file,
            ": no operators; expected lines of NAME SECONDS BYTES [INPUT ...]");

@@ -8,10 +8,8 @@
 namespace plangrad::examples {
 namespace {
 
-double number_of(const char* flag, const std::string& word, double lowest, double highest) try {
-  return parallel::read_number(word, lowest, highest);
-} catch (const autograd::Error& error) {
-  throw autograd::Error(text(flag, ": ", error.what()));
+double number_of(const char* flag, const std::string& word, double lowest, double highest) {
+  return located(text(flag, ": "), [&] { return parallel::read_number(word, lowest, highest); });
 }
 
 bool is_given(const std::string& value) { return !value.empty() && value != "none"; }

@@ -60,6 +60,16 @@ auto usage(F&& f) {
   }
 }
 
+/// Returns what f() returns. An Error in it gets `where` in front: the file or flag at fault.
+template <class F>
+auto located(const std::string& where, F&& f) {
+  try {
+    return f();
+  } catch (const autograd::Error& error) {
+    throw autograd::Error(where + error.what());
+  }
+}
+
 /// A flag that was added, to say more of it.
 struct Flag {
   CLI::Option* option;

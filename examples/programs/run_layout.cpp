@@ -157,11 +157,9 @@ int RunLayout::reported_steps() const {
 }
 
 std::shared_ptr<parallel::Plans> RunLayout::make_plans() const {
-  if (own_plan_) try {
-      return std::make_shared<parallel::Plans>(*own_plan_);
-    } catch (const autograd::Error& error) {
-      throw autograd::Error(text("--plan ", parts_.plan_file, ": ", error.what()));
-    }
+  if (own_plan_)
+    return located(text("--plan ", parts_.plan_file, ": "),
+                   [&] { return std::make_shared<parallel::Plans>(*own_plan_); });
   parallel::Layout layout = layout_;
   if (updates_per_microbatch()) layout.microbatches = 1;
   layout.recompute = parts_.layout.recompute && layout.stages > 1;
