@@ -182,16 +182,34 @@ void CostFlags::add_flags(Flags& flags) {
   flags.needs("--devices", "--machine");
 }
 
+/// Whether both parts of a split backward take as long as a whole one, on each stage.
+static bool parts_add_up(const parallel::Costs& costs, const parallel::Plan& plan) {
+  check(costs, plan);
+  return std::ranges::all_of(std::views::iota(0, plan.stages), [&](int stage) {
+    const double whole = value_at(stage, costs.backward);
+    double parts = 0;
+    for (const auto* part : {&costs.input_part, &costs.weight_part})
+      parts += part->empty() ? whole / 2 : value_at(stage, *part);
+    return std::abs(parts - whole) <= 1e-9 * whole;
+  });
+}
+
 parallel::Costs CostFlags::of(const parallel::Plan& plan) const {
-  const bool splits = std::ranges::count(plan.rows | std::views::join, parallel::Value::input_part,
-                                         &parallel::Instruction::what) > 0;
+  const auto has = [&](parallel::Value part) {
+    return std::ranges::any_of(plan.rows | std::views::join,
+                               [&](const auto& x) { return goes_back(x) && x.what == part; });
+  };
+  const bool splits = has(parallel::Value::input_part);
   PG_CHECK(splits || (costs.input_part.empty() && costs.weight_part.empty()),
            "--input-part and --weight-part are times of split backwards, which this plan does not "
            "have; give --backward, or a schedule like zb-h1");
   for (const int device : costs.devices)
     PG_CHECK(std::ranges::count(costs.devices, device) == 1, "--devices: ranks share device ",
              device, "; each rank computes on one of its own");
-  return parallel::encoded(with_backward(costs), plan, "--weight-bytes");
+  const parallel::Costs found = with_backward(costs);
+  if (splits && has(parallel::Value::none) && !parts_add_up(found, plan))
+    tell("note: --backward differs from --input-part plus --weight-part, and this plan has both");
+  return parallel::encoded(found, plan, "--weight-bytes");
 }
 
 void check_smaller(const char* flag, const parallel::CodecSpec& spec, autograd::DType dtype) {

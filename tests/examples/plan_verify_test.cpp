@@ -208,6 +208,11 @@ TEST_CASE("plan simulate takes costs as one value or one for each stage") {
   auto makespan = [&](const Words& parts) { return json_of(split + parts)["makespan"]; };
   CHECK(makespan({}) == makespan({"--input-part", "2", "--weight-part", "2,2"}));
   CHECK(makespan({"--input-part", "3", "--weight-part", "1"}) > makespan({}));
+  const Folder folder;
+  const std::string rows = "stages 1 per_step 2 steps 1\n0F0v0 0B0v0 0F1v0 0I1v0 0W1v0 0Sv1\n";
+  const Words mixed{"plan", "simulate", folder.write("mixed", rows), "--input-part=1"};
+  CHECK_THAT(succeeded(run(mixed + Words{"--backward=3"})).errors, Contains("note: --backward di"));
+  CHECK(run(mixed + Words{"--backward=2"}).errors.empty());
   CHECK_THAT(run({"plan", "simulate", "--schedule", "1f1b", "--input-part", "3"}).errors,
              Contains("times of split backwards, which this plan does not have; give --backward"));
 }
