@@ -162,22 +162,18 @@ TEST_CASE("schedules that flush give the numbers of one rank with the same micro
   const std::vector<Split> two_replicas{
       {"data", {"--data-parallel", "2"}}, {"gpipe", two_by_two}, {"1f1b", two_by_two}};
   Runs runs{model + Words{"--untied"}};
-  auto check_equal = [&](const std::string& one, const std::string& two) {
-    REQUIRE(losses_of(runs.path(one)).size() == 7);
-    CHECK(losses_of(runs.path(one)) == losses_of(runs.path(two)));
-  };
   runs.train("three", {"--microbatches", "3"});
   for (const Split& split : one_replica) {
     CAPTURE(split.schedule);
     runs.train("run", split.flags());
-    check_equal("three", "run");
+    runs.check_equal("three", "run");
   }
   // A replica sums its three gradients first: an order that all these share, but not one rank.
   runs.train("six", {"--microbatches", "6"});
   for (const Split& split : two_replicas) {
     CAPTURE(split.schedule);
     runs.train(split.schedule, split.flags());
-    check_equal("data", split.schedule);
+    runs.check_equal("data", split.schedule);
   }
   check_close(runs.path("six"), runs.path("data"));
 }

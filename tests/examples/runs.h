@@ -67,6 +67,11 @@ struct Runs {
     check_failed(run(words("refused", more)), part, lines);
     CHECK_FALSE(std::filesystem::exists(path("refused")));
   }
+  /// Checks that two runs of six updates have the same losses.
+  void check_equal(const std::string& one, const std::string& two) const {
+    REQUIRE(losses_of(path(one)).size() == 7);
+    CHECK(losses_of(path(one)) == losses_of(path(two)));
+  }
   void check_same(const std::string& one, const std::string& two) const {
     CHECK(losses_of(path(one)) == losses_of(path(two)));
     const bool same_weights = weights_of(path(one)) == weights_of(path(two));

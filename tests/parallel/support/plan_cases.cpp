@@ -5,7 +5,6 @@
 
 #include "autograd/error.h"
 #include "parallel/schedules/schedule.h"
-#include "parallel/verifier/verify.h"
 #include "tests/catch.h"
 #include "tests/folders.h"
 
@@ -100,23 +99,26 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text.replace(at, from.size(), to);
 }
 
+PlanError check_broken(const std::string& text, const std::string& rule,
+                       const std::string& words) try {
+  verify(parse(text));
+  throw autograd::Error("accepted, but it breaks the rule " + rule);
+} catch (const PlanError& error) {
+  INFO(error.what());
+  CHECK(error.rule == rule);
+  CHECK_THAT(error.what(), Contains(words));
+  return error;
+}
+
 void check_refused(const std::string& text, const std::string& rule, int rank,
                    const std::string& cell, const std::string& words) {
-  const Plan plan = parse(text);
-  try {
-    verify(plan);
-    FAIL("accepted, but it breaks the rule " << rule);
-  } catch (const PlanError& error) {
-    INFO(error.what());
-    CHECK(error.rule == rule);
-    CHECK(error.rank == rank);
-    CHECK_THAT(error.what(), Contains(words));
-    if (error.rank < 0) return;
-    const bool is_cell = error.index >= 0;
-    CHECK((is_cell ? print(plan.rows[error.rank][error.index]) : "") == cell);
-    CHECK_THAT(error.what(), Contains("\n  rank " + std::to_string(rank) + ":"));
-    CHECK_THAT(error.what(), Contains(is_cell ? "[" + cell + "]" : "[end]"));
-  }
+  const PlanError error = check_broken(text, rule, words);
+  CHECK(error.rank == rank);
+  if (error.rank < 0) return;
+  const bool is_cell = error.index >= 0;
+  CHECK((is_cell ? print(parse(text).rows[error.rank][error.index]) : "") == cell);
+  CHECK_THAT(error.what(), Contains("\n  rank " + std::to_string(rank) + ":"));
+  CHECK_THAT(error.what(), Contains(is_cell ? "[" + cell + "]" : "[end]"));
 }
 
 }  // namespace plangrad::tests

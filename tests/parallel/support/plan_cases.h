@@ -2,6 +2,7 @@
 // Here too: how a test breaks one. Not here: the examples themselves (plans/*.plan).
 #pragma once
 
+#include "parallel/verifier/verify.h"
 #include "tests/parallel/support/scalar_model.h"
 
 namespace plangrad::tests {
@@ -24,6 +25,9 @@ std::vector<PlanCase> good_plans();
 std::string replaced(std::string text, const std::string& from, const std::string& to,
                      const std::string& after = "");
 
+/// Checks that the plan breaks this rule, in these words, and returns where.
+parallel::PlanError check_broken(const std::string& text, const std::string& rule,
+                                 const std::string& words);
 /// Checks that the plan breaks this rule, at this cell ("" for the end of a row), in these words.
 void check_refused(const std::string& text, const std::string& rule, int rank,
                    const std::string& cell, const std::string& words);

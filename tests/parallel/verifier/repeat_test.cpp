@@ -26,18 +26,6 @@ const std::string pipeline =
     "| 0a0<0 1F0v0 0a1<0 1B0v0 0g0>0 1F1v0 1B1v0 0g1>0 1Sv1 | 0a2<0 1F2v1 0a3<0 1B2v1 0g2>0 1F3v1 "
     "1B3v1 0g3>0 1Sv2\n";
 
-/// Checks that the plan breaks this rule as a whole, in these words.
-void check_broken(const std::string& text, const std::string& rule, const std::string& words) {
-  try {
-    verify(parse(text));
-    FAIL("accepted, but it breaks the rule " << rule);
-  } catch (const PlanError& error) {
-    INFO(error.what());
-    CHECK(error.rule == rule);
-    CHECK_THAT(error.what(), Contains(words));
-  }
-}
-
 /// Checks that nothing but `repeat` is wrong with a plan, and that the error is right: the plan of
 /// one body verifies, and a longer one does not.
 void check_only_repeat(const std::string& text, const std::string& words) {
