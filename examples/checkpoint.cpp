@@ -180,10 +180,6 @@ void show(const fs::path& run) {
   }
 }
 
-void export_to(const fs::path& folder, const fs::path& run) {
-  export_gpt(usage([&] { return load_gpt(run, plangrad::autograd::cpu_device()); }), folder);
-}
-
 /// Describes how much two tensors differ; empty if they have the same bytes.
 std::string difference(const SafetensorsEntry& a, const SafetensorsEntry& b) {
   if (a.shape != b.shape || a.dtype != b.dtype)
@@ -273,7 +269,9 @@ int main(int argc, char** argv) {
     if (typed == "diff") return diff(one, two) ? 1 : 0;
     if (typed == "list") return list(one), 0;
     if (typed == "show") return show(one), 0;
-    if (typed == "export") return export_to(two, one), 0;
-    throw UsageError("no command given: use verify, list, show, diff or export");
+    if (typed != "export")
+      throw UsageError("no command given: use verify, list, show, diff or export");
+    export_gpt(usage([&] { return load_gpt(one, plangrad::autograd::cpu_device()); }), two);
+    return 0;
   });
 }

@@ -90,11 +90,8 @@ void check_planned(const GptRun& run, int vocabulary) {
               ": the plan's seconds and memory are those of another model"));
 }
 
-/// Counts what can be cut: the embedding, the blocks and the head.
-int parts_of(const GptRun& run) { return run.model.layers + 2; }
-
 void check_stages(const GptRun& run, int stages) {
-  const int parts = parts_of(run);
+  const int parts = run.model.layers + 2;
   if (!run.parts.layout.cuts.empty()) return;  // which may cut blocks, too
   PG_CHECK(stages <= parts, counted(stages, "stage"), ": a GPT of --layers ", run.model.layers,
            " has ", parts, " parts to cut between: the embedding, ",
@@ -104,7 +101,7 @@ void check_stages(const GptRun& run, int stages) {
 
 ReadyRun prepare(const GptRun& run, int started) {
   check_stages(run, run.parts.layout.stages);  // a plan of very many would take long to make
-  const RunLayout layout(run, started, run.model.tied, parts_of(run));
+  const RunLayout layout(run, started, run.model.tied, run.model.layers + 2);
   const auto data = std::make_shared<const TextData>(load(run));
   GptConfig model = run.model;
   if (run.from.empty()) model.vocabulary = rows_of(run, *data);

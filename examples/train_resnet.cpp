@@ -12,13 +12,6 @@ namespace {
 using namespace plangrad::parallel;
 using namespace plangrad::examples;
 
-/// Counts multiplications and additions per image; a backward has twice as many as a forward.
-double flops_per_image(const Model& model) {
-  double flops = 0;
-  for (const LayerSpec& layer : model) flops += layer.flops;
-  return 3 * flops;
-}
-
 RunSettings settings_of(const ResnetRun& run, const ImageData& data, const RunLayout& layout,
                         const Training& training) {
   const std::string sizes = text(data.training.size(), " images of ", data.training.classes(),
@@ -28,7 +21,8 @@ RunSettings settings_of(const ResnetRun& run, const ImageData& data, const RunLa
                        {data.training.checksum(), data.validation.checksum()}, sizes);
   settings.observed.unit = run.examples;
   settings.observed.units_per_step = layout.rows_per_step();
-  settings.observed.flops_per_unit = flops_per_image(training.model);
+  for (const LayerSpec& layer : training.model)  // a backward has twice as many as a forward
+    settings.observed.flops_per_unit += 3 * layer.flops;
   return settings;
 }
 

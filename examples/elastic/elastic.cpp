@@ -72,17 +72,13 @@ parallel::Prolong losing(const PlannedLoss& loss, PlantedLoss& transport,
   };
 }
 
-namespace {
-
 /// The microbatches of each of `width` replicas: as many in all as before, if they can be dealt
 /// out, else the most that divide the batch.
-int microbatches_for(int width, const parallel::Layout& before, int batch) {
+static int microbatches_for(int width, const parallel::Layout& before, int batch) {
   int each = (before.per_step() + width - 1) / width;
   while (each > 1 && batch % (each * width) != 0) --each;
   return each;
 }
-
-}  // namespace
 
 // [snippet layouts_for]
 std::vector<parallel::PlanSpec> layouts_for(int ranks, const json& flags) {

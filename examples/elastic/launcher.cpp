@@ -257,10 +257,8 @@ int Launcher::run() {
   }
 }
 
-namespace {
-
 /// Becomes another program, in a process after fork(). Only returns if it can't.
-void become(const std::vector<char*>& words, pid_t parent) {
+static void become(const std::vector<char*>& words, pid_t parent) {
   ::setpgid(0, 0);
   ::signal(SIGPIPE, SIG_DFL);
 #ifdef __linux__
@@ -268,8 +266,6 @@ void become(const std::vector<char*>& words, pid_t parent) {
 #endif
   if (::getppid() == parent) ::execvp(words[0], words.data());
 }
-
-}  // namespace
 
 pid_t start_process(std::vector<std::string> words) {
   std::vector<char*> pointers;

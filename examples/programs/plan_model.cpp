@@ -122,19 +122,15 @@ using Json = nlohmann::json;
 
 namespace {
 
-/// Whether two models have the same arithmetic in each layer.
-bool is_alike(const Model& one, const Model& two) {
-  const auto flops = &LayerSpec::flops;
-  return std::ranges::equal(one, two, {}, flops, flops);
-}
-
 PlannedModel model_of(const std::string& asked, const std::string& summary, const Json& config) {
   const bool has_gpt = config.contains("model") && config["model"].contains("context");
   PG_CHECK(has_gpt || !asked.empty(), "the run is not one of train_gpt; name its model by --model");
   if (asked.empty()) return planned_model(summary);
   const PlannedModel model = planned_model(asked);
-  PG_CHECK(!has_gpt || is_alike(model.layers, planned_model(summary).layers), "the run trained ",
-           "another model than --model ", asked, "; leave out --model");
+  const auto flops = &LayerSpec::flops;  // equal models have the same arithmetic in each layer
+  PG_CHECK(
+      !has_gpt || std::ranges::equal(model.layers, planned_model(summary).layers, {}, flops, flops),
+      "the run trained another model than --model ", asked, "; leave out --model");
   return model;
 }
 

@@ -83,19 +83,15 @@ std::string PlanRequest::title() const {
   return schedule.plan_file == "-" ? "standard input" : schedule.plan_file;
 }
 
-namespace {
-
 using Json = nlohmann::json;
 
 template <class Object>
-void add(const std::vector<const parallel::Field<Object>*>& fields, const Object& object,
-         Json& json, const std::set<std::string>& always = {}) {
+static void add(const std::vector<const parallel::Field<Object>*>& fields, const Object& object,
+                Json& json, const std::set<std::string>& always = {}) {
   for (const parallel::Field<Object>* field : fields)
     if (always.contains(field->name) || field->is_set(object))
       json[field->name] = json_of(field->kind, field->show(object));
 }
-
-}  // namespace
 
 Json player_request(const ScheduleFlags& flags, const parallel::Plan& plan,
                     const parallel::Costs& costs) {

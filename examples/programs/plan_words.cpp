@@ -101,10 +101,6 @@ std::string difference_text(const PlanFact& fact, double a, double b) {
 
 }  // namespace
 
-static bool is_schedule_name(const std::string& name) {
-  return std::ranges::count(parallel::schedule_names(), name) > 0;
-}
-
 /// Sets the sizes that no flag gives to those of a plan's file.
 static void take_sizes(ScheduleFlags& flags, const parallel::Plan& plan) {
   parallel::Layout& layout = flags.layout;
@@ -124,7 +120,7 @@ std::array<NamedFacts, 2> sides_of(PlanRequest request, const std::array<std::st
   std::array<std::optional<parallel::Plan>, 2> files;
   int steps = 0;  // of two schedules: those in which the longer one shows its gain
   for (int i = 0; i < 2; ++i) {
-    flags.schedule = is_schedule_name(names[i]) ? names[i] : "";
+    flags.schedule = std::ranges::count(parallel::schedule_names(), names[i]) > 0 ? names[i] : "";
     PG_CHECK(flags.schedule != "" || names[i] == "-" || std::filesystem::exists(names[i]), names[i],
              ": is neither a schedule nor a file with a plan",
              autograd::did_you_mean(names[i], parallel::schedule_names()));

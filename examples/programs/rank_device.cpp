@@ -7,10 +7,8 @@
 
 namespace plangrad::examples {
 
-namespace {
-
 /// Returns the kind of device, or null if this build lacks it.
-const DeviceKind* find_device(const std::string& device) {
+static const DeviceKind* find_device(const std::string& device) {
   static constexpr DeviceKind cpu{
       [](int, bool) {}, [](int, bool) { return autograd::cpu_device(); },
       [](auto&, const auto&, bool, double) { return std::unique_ptr<parallel::Transport>(); }};
@@ -26,8 +24,6 @@ const DeviceKind* find_device(const std::string& device) {
 #endif
   return nullptr;
 }
-
-}  // namespace
 
 const DeviceKind& device_kind(const std::string& device) {
   const DeviceKind* kind = find_device(device);
