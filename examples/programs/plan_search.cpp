@@ -422,13 +422,13 @@ Command search_command() {
         flags.group("Output");
         flags.yes("--json", request.json,
                   "print the plans as JSON; plan simulate takes its devices");
-        command.footer(
+        const std::string columns = in_lines(
             "Columns: sequences, or images, per second; seconds of an update; bytes of the fullest "
-            "rank;\ndepth x width: stages x replicas of a pipeline; micro: sequences of a "
-            "microbatch; on a host:\nwhose ranks are neighbours, replicas of a stage or stages of "
-            "a replica; shares of the time.\n\"cut by seconds\": stages take equal times, and not "
-            "equal arithmetic.\n\n" +
-            command.get_footer());
+            "rank; depth x width: stages x replicas of a pipeline; micro: sequences of a "
+            "microbatch; on a host: whose ranks are neighbours, replicas of a stage or stages of a "
+            "replica; shares of the time. \"cut by seconds\": stages take equal times, and not "
+            "equal arithmetic.");
+        command.footer(columns + "\n\n" + command.get_footer());
       },
       [=](const PlanRequest& request, const Flags&) {
         const Json found = search->run();

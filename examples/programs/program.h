@@ -165,7 +165,7 @@ class ProgressLine {
 /// Adds examples to the end of a program's --help.
 void add_examples(CLI::App& app, const std::vector<Example>& examples);
 
-/// Breaks text into lines of at most 100 columns, the first of which begins in column `indent`.
+/// Breaks text into lines that fit the terminal, and 100 columns; the first begins in `indent`.
 std::string in_lines(const std::string& text, std::size_t indent = 0);
 
 /// Shows control characters as \x1b, those that change the direction of text as \u202e, and bytes

@@ -1,6 +1,8 @@
 // Hands flags to CLI11, which reads command lines. Not here: --help (program.cpp). Chapter 02.
 #include "examples/programs/program.h"
 
+#include <sys/ioctl.h>
+#include <unistd.h>
 #include <CLI/CLI.hpp>
 
 #include "autograd/version.h"
@@ -126,12 +128,22 @@ void add_examples(CLI::App& app, const std::vector<Example>& examples) {
   app.footer(all);
 }
 
+/// The columns of --help: what COLUMNS says or the terminal has, but at least 60 and at most 100.
+static std::size_t columns_of_help() {
+  const char* set = std::getenv("COLUMNS");
+  std::int64_t columns = set ? std::strtol(set, nullptr, 10) : 0;
+  winsize window = {};
+  if (columns <= 0 && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0) columns = window.ws_col;
+  return columns > 0 ? std::clamp<std::int64_t>(columns, 60, 100) : 100;
+}
+
 std::string in_lines(const std::string& text, std::size_t indent) {
+  const std::size_t columns = columns_of_help();
   std::string all;
   std::size_t length = 0;
   std::istringstream in(text);
   for (std::string word; in >> word; length += 1 + word.size()) {
-    const bool fits = indent + length + word.size() <= 100;
+    const bool fits = indent + length + word.size() <= columns;
     if (length > 0) all += fits ? ' ' : '\n';
     if (!fits) length = 0;
     all += word;

@@ -48,6 +48,7 @@ std::pair<int, int> open_terminal() {
 
 /// What a started program finds in its environment, beside what is there already.
 void set_environment() {
+  ::unsetenv("COLUMNS");
   // As quick on a large machine as on a small one, and beside other tests as alone.
   ::setenv("OMP_NUM_THREADS", "2", 1);
   ::setenv("OMP_WAIT_POLICY", "passive", 1);
