@@ -240,8 +240,10 @@ void draw_flags(Flags flags, PlanRequest& request) {
   flags
       .words("--out", request.out, "FILE",
              "write a figure (.svg), a page to explore (.html), a trace for ui.perfetto.dev "
-             "(.json) or text (.txt); without --out, print text")
+             "(.json) or text (.txt); without --out, print it in the form of --format")
       .ends_in({".svg", ".html", ".json", ".txt"});
+  flags.choice("--format", request.drawing, {"txt", "svg", "html", "json"}, "what is printed");
+  flags.excludes("--format", "--out");
   flags.yes("--alive", request.figure.alive,
             "below a figure, draw the activations alive on all ranks");
   flags.choice("--lanes", request.lanes, {"versions", "holdings"},

@@ -86,35 +86,34 @@ void draw_plan(const PlanRequest& asked_for, const Plan& plan) {
   PlanRequest request = asked_for;
   PG_CHECK(!request.json || !request.out.empty(),
            "--json prints the facts; the drawing needs a file: give --out FILE");
-  PG_CHECK(!request.game || request.out.ends_with(".html"),
-           "--game is a page's: give --out FILE.html");
+  PG_CHECK(!request.game || request.form() == "html", "--game is a page's: give --out FILE.html");
   const FigureOptions usual, &asked = request.figure;
   const char* flag = asked.alive                      ? "--alive"
                      : asked.seconds != usual.seconds ? "--seconds"
                      : asked.width != usual.width     ? "--width"
                      : !request.lanes.empty()         ? "--lanes"
                                                       : nullptr;
-  PG_CHECK(!flag || request.out.ends_with(".svg"), flag,
+  PG_CHECK(!flag || request.form() == "svg", flag,
            " changes a figure; add --out FILE.svg, or leave out ", flag);
-  PG_CHECK(
-      !request.critical_path || request.out.ends_with(".svg") || request.out.ends_with(".html"),
-      "--critical-path marks cells of a figure or page; add --out FILE.svg or FILE.html, or ",
-      "leave out --critical-path");
+  PG_CHECK(!request.critical_path || request.form() == "svg" || request.form() == "html",
+           "--critical-path marks cells of a figure or page; add --out FILE.svg or FILE.html, or ",
+           "leave out --critical-path");
   const VerifiedPlan verified = verified_or_drawn(request, plan);
   const Costs costs = request.costs.of(verified.plan());
   const Timeline timeline = simulate_two_bodies(verified.plan(), costs);
   constexpr std::size_t most = 1 << 18;  // records that a page can show; traces have readers
-  PG_CHECK(timeline.records.size() <= most || !request.out.ends_with(".html"), "a page of ",
+  PG_CHECK(timeline.records.size() <= most || request.form() != "html", "a page of ",
            timeline.records.size(), " cells would be too large to open, and ", most,
            " are possible: draw fewer steps, or a figure (.svg) or trace (.json)");
   add_lanes(request.figure, request.lanes, in_order(drawn(plan), costs), timeline);
   if (request.critical_path) request.figure.path = critical_path(drawn(plan), timeline).records;
-  const std::string ending = std::filesystem::path(request.out).extension();
-  const std::string drawing = ending == ".svg"    ? draw_svg(timeline, request.figure)
-                              : ending == ".html" ? page(request, plan)
-                              : ending == ".json" ? draw_trace({{"", timeline}})
-                                                  : draw_text(timeline, request.columns);
-  if (request.out.empty()) return print_text(drawing);
+  const std::string form = request.form();
+  const std::string drawing = form == "svg"    ? draw_svg(timeline, request.figure)
+                              : form == "html" ? page(request, plan)
+                              : form == "json" ? draw_trace({{"", timeline}})
+                                               : draw_text(timeline, request.columns);
+  if (request.out.empty() && form == "txt") return print_text(drawing);
+  if (request.out.empty()) return void(std::cout << drawing);
   const std::string line = text("wrote ", request.out, ": ", request.title(), ", makespan ",
                                 seconds_text(timeline.makespan()),
                                 plan.is_endless() ? " of head, two bodies and tail" : "");

@@ -21,7 +21,7 @@ struct PlanRequest {
   int columns = 40;
   bool table = false, json = false, time_steps = false, critical_path = false, game = false;
   parallel::FigureOptions figure;
-  std::string out, lanes;
+  std::string out, lanes, drawing = "txt";
   std::string command;  ///< as it was typed, without --out
   std::string other;    ///< the second plan of a comparison
   std::string machine, transport = "threads";
@@ -35,6 +35,8 @@ struct PlanRequest {
   /// The plan of the schedule flags.
   parallel::Plan schedule_plan() const;
   std::string title() const;
+  /// The form of a drawing: the ending of its file or, where it is printed, what --format says.
+  std::string form() const { return out.empty() ? drawing : out.substr(out.rfind('.') + 1); }
 };
 
 /// A command: what --help says of it, its flags, and what it does when they have been read.

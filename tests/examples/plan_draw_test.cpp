@@ -32,6 +32,8 @@ TEST_CASE("plan draw --alive is for figures") {
   Folder folder;
   const Words draw = small_plan("draw", "2bw") + Words{"--alive"};
   CHECK_THAT(output_of(draw + Words{"--out", folder / "plan.svg"}), Contains("wrote"));
+  const std::string printed = output_of(draw + Words{"--format", "svg"});
+  CHECK(printed == plangrad::nn::read_file(folder / "plan.svg"));
   check_refused(draw, "add --out FILE.svg");
   const Words large{"plan", "draw", "--schedule", "gpipe", "--microbatches", "140000", "--out"};
   check_refused(large + Words{folder / "x.html"},
@@ -73,9 +75,7 @@ TEST_CASE("plan draw says the setting of a cyclic schedule") {
 
 TEST_CASE("plan draw writes the page of a plan that breaks a rule, and then rejects it") {
   Folder folder;
-  const std::string file = folder.write("broken.plan",
-                                        "stages 1 per_step 1 steps 1\n"
-                                        "0F0v0 0Sv1\n");
+  const std::string file = folder.write("broken.plan", "stages 1 per_step 1 steps 1\n0F0v0 0Sv1\n");
   const std::string page = folder / "x.html";
   const Finished result = run({"plan", "draw", file, "--out", page});
   CHECK(result.status == 1);
