@@ -69,8 +69,12 @@ RunSettings session_settings(const RunFlags& run, const RunLayout& layout, const
   settings.run["data"] = data.training;
   settings.run["validation"] = data.validation;
   if (!layout.own_plan().empty()) settings.run["plan"] = layout.own_plan();
-  observed.about = text(run.other_rate(), training.whole.numel(), " parameters, ", sizes, "; ",
-                        layout.describe(), left_out);
+  std::string layers;  // in the words of plan simulate
+  for (int s = 0; training.stages() > 1 && s < training.stages(); ++s)
+    layers +=
+        text(s > 0 ? " " : "; layers of stages ", training.cuts[s], '-', training.cuts[s + 1] - 1);
+  observed.about = text(run.other_rate(), training.whole.numel(), " parameters, ", sizes, layers,
+                        "; ", layout.describe(), left_out);
   observed.gives_way = layout.gives_way() + left_out;
   observed.title = layout.title();
   settings.interrupted = settings.interrupted_here = [] { return stopped_by() != 0; };

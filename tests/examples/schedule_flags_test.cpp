@@ -59,7 +59,8 @@ TEST_CASE("programs say what 2bw with few microbatches costs, and plans stay pla
 
   Runs runs{model};
   CHECK_THAT(about(runs, "few", few + Words{"1"}),
-             Contains("2bw on 4 ranks (threads), 1 replica of 4 stages. " + said));
+             Contains("; layers of stages 0-0 1-1 2-2 3-3; 2bw on 4 ranks (threads), ") &&
+                 Contains("1 replica of 4 stages. " + said));
   CHECK_THAT(about(runs, "enough", few + Words{"3"}), !Contains("stalls"));
 }
 
