@@ -24,7 +24,7 @@ const json summary_types = json::parse(R"({
     "config": {"flags": {}, "model": {}}, "machine": {}, "seconds": 0, "steps": 0, "loss": 0,
     "validation_loss": 0, "validation_accuracy": 0, "per_second": 0, "parameters": 0, "ranks": 0,
     "largest_burst_bytes": 0, "peak_activation_bytes": 0, "model_flops_utilization": 0,
-    "recorded_updates": [0],
+    "recorded_updates": [0], "session_steps": 0, "begun_by": "",
     "peak_bytes": [{"": 0}], "peak_bytes_pruned": [{"": 0}], "peak_bytes_validation": [{"": 0}],
     "bubble": {"": 0}, "update_seconds": {"": 0}, "bytes_sent": {"": 0},
     "breakdown": {"": {"ranks": [{"": 0}], "": 0}}, "state": "", "date": "", "command": ""})");

@@ -23,19 +23,18 @@ std::string date_now() {
   return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(std::time(nullptr)));
 }
 
-/// The events that an earlier session's summary tells of.
-static json earlier_events(const fs::path& folder) {
-  json events = json::array();
+/// Takes the events and the run's first command from an earlier session's summary.
+static void add_earlier(const fs::path& folder, json& events, std::string& begun_by) {
   try {
     const json summary = json_in(folder / "summary.json");
     for (const json& event : summary.at("events"))
       events.push_back({{"step", static_cast<int>(nn::whole_number(event.at("step")))},
                         {"what", event.at("what").get<std::string>()},
                         {"text", event.at("text").get<std::string>()}});
+    begun_by = summary.value("begun_by", summary.at("command").get<std::string>());
   } catch (const std::exception&) {
     // A damaged summary only tells less.
   }
-  return events;
 }
 
 MeasuredRank RunRecord::carry_out(SessionRank& rank, const Nothing&) {
@@ -46,9 +45,9 @@ void RunRecord::ready(Lead& lead) {
   date_ = date_now();
   steps_ = lead.first();
   if (!lead.settings().resume.empty()) {
-    json all = earlier_events(lead.settings().resume);
-    all.insert(all.end(), events_.begin(), events_.end());  // what other observers told so far
-    events_ = std::move(all);
+    const json own = std::exchange(events_, json::array());  // what other observers told so far
+    add_earlier(lead.settings().resume, events_, begun_by_);
+    events_.insert(events_.end(), own.begin(), own.end());
   }
   ranks_ = ask(lead);
 }
@@ -110,6 +109,7 @@ json RunRecord::summary(Lead& lead) {
   const double rate = log_.units_per_second(), seconds = log_.seconds();
   const double saving = lead.waited_for_saves();
   json result{{"command", command_line()},
+              {"begun_by", begun_by_},
               {"version", autograd::version()},
               {"date", date_},
               {"machine", machine_json(cores)},
@@ -119,6 +119,7 @@ json RunRecord::summary(Lead& lead) {
               {"ranks", plan.ranks()},
               {"steps", steps_},
               {"steps_asked", lead.settings().steps},
+              {"session_steps", steps_ - lead.first()},
               {"complete", lead.state() == RunState::finished},
               {"loss", log_.last_loss()},
               {"seconds", seconds},

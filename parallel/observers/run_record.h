@@ -66,9 +66,9 @@ class RunRecord : public AskingObserver<Nothing, MeasuredRank> {
 
   const RunLog& log_;
   const RecordSettings settings_;
-  std::string date_;
-  int steps_ = 0;                    // updates of the run so far
-  std::vector<MeasuredRank> ranks_;  // as asked last
+  std::string date_, begun_by_ = command_line();  // the run's first command
+  int steps_ = 0;                                 // updates of the run so far
+  std::vector<MeasuredRank> ranks_;               // as asked last
   std::map<std::pair<int, std::string>, std::int64_t> bytes_sent_;
   std::map<std::string, int> drained_;               // by why
   nlohmann::json events_ = nlohmann::json::array();  // besides those that metrics.jsonl tells of

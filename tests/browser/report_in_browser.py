@@ -3,9 +3,9 @@
 
 They load without errors and without the network, have contrast in both themes, and fit a phone;
 their charts can be read with keys and as tables; numbers of one name are equal; timelines tell of
-their cells. The pages: the report of a pipeline that is complete and
-profiled; of 40 replicas that prune, encode and were stopped; of one that still runs; and the
-comparison of the first two.
+their cells. The pages: the report of a pipeline that is resumed, complete and profiled; of 40
+replicas that prune, encode and were stopped; of one that still runs; and the comparison of the
+first two.
 """
 import os
 import re
@@ -62,6 +62,10 @@ TICKS = """[...document.querySelectorAll('section')].find(each => each.innerText
 LOSSES = """[...document.querySelectorAll('.runs tr')].find(
     each => each.textContent.startsWith('training loss')).querySelectorAll('td').values().map(
         each => [!!each.querySelector('b'), parseFloat(each.textContent)]).toArray()"""
+
+# Whether an update of the resumed run sends what its metrics say, in the table and in the chart.
+SENT = """['.runs', '.bars'].every(chart => [...document.querySelectorAll(chart)].at(-1)
+    .closest('section').innerText.includes(bytes(data.runs[0].metrics.bytes_sent.at(-1))))"""
 
 
 def run(*words):
@@ -140,6 +144,7 @@ def comparison(checks, page, when):
     losses = page.evaluate(LOSSES)
     bold = [loss for is_bold, loss in losses if is_bold]
     checks.equal("the better loss, bold, " + when, bold, [min(loss for _, loss in losses)])
+    checks.check(page.evaluate(SENT), when + ": a resumed run sends other bytes than its metrics")
 
 
 def main():
@@ -150,7 +155,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder, Browser() as browser:
         data = ["--data", os.path.join(root, "BUILDING.md")]
         pipeline, many = (os.path.join(folder, name) for name in ("a run", "many"))
-        run(train, *data, *MODEL, *PIPELINE, "--out", pipeline)
+        run(train, *data, *MODEL, *PIPELINE, "--stop-after", "2", "--out", pipeline)
+        run(train, "--resume", pipeline)
         run(train, *data, *MODEL, *MANY, "--out", many)
         both = os.path.join(folder, "both.html")
         run(report, pipeline, many, "--out", both)

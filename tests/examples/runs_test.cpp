@@ -65,6 +65,8 @@ TEST_CASE("a stopped run goes on to the bits of one that was not stopped") {
     runs.check_same("whole", "parts");
     for (const char* field : {"loss", "validation_loss", "config", "peak_bytes"})
       CHECK(summary_of(runs.path("whole"))[field] == summary_of(runs.path("parts"))[field]);
+    CHECK_THAT(summary_of(runs.path("parts")).dump(),
+               Contains("\"session_steps\":2") && Contains("--stop-after 3"));
   }
 }
 

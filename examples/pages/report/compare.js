@@ -50,6 +50,9 @@ const rateEntry = (summary) =>
     Object.entries(summary).find(([key]) => key.endsWith('_per_second')) || ['units'];
 const rateOf = (summary) => rateEntry(summary)[1];
 const unitOf = (summary) => rateEntry(summary)[0].split('_')[0];
+/** Bytes that an update sends, of each kind. */
+const sentOf = (summary, kinds = Object.keys(summary.bytes_sent)) =>
+    kinds.map((kind) => (summary.bytes_sent[kind] || 0) / Math.max(1, sessionSteps(summary)));
 
 function comparedNumbers() {
   const summaries = data.runs.map((run) => run.summary);
@@ -71,14 +74,15 @@ function comparedNumbers() {
     least('idle in a full pipeline, simulated', (s) => s.bubble?.steady_state, percent),
     least('time of an update, simulated', (s) => simulatedOf(s.update_seconds), seconds),
     least('time of an update, measured', (s) => s.update_seconds?.measured, seconds),
-    least('bytes sent in the run', (s) => s.bytes_sent && sum(Object.values(s.bytes_sent)), bytes),
+    least('bytes sent in an update', (s) => s.bytes_sent && sum(sentOf(s)), bytes),
     least('largest burst', (s) => s.largest_burst_bytes, bytes),
     least('peak of all activations', (s) => s.peak_activation_bytes, bytes),
     most(
         'share of the device\'s best speed',
         (s) => s.model_flops_utilization < 1 ? s.model_flops_utilization : undefined, percent),
     row('updates', (s) => s.steps, count),
-    row('time of all updates', (s) => s.seconds, seconds),
+    row('time of all updates', (s) => isResumed(s) ? null : s.seconds, seconds),
+    row('updates since the last resume', (s) => isResumed(s) ? sessionSteps(s) : null, count),
     row('parameters', (s) => s.parameters, count),
     row('ranks', (s) => s.ranks ?? s.peak_bytes?.length, count),
     row('state', (s) => s.state ?? (s.complete ? 'finished' : 'stopped')),
@@ -201,10 +205,9 @@ function comparedBars() {
           fullest, colored(categories), bytes,
           (summary) => peakOf(summary, 'peak_bytes') && bytes(peakOf(summary, 'peak_bytes'))),
       runBars(
-          'Bytes sent in an update', 'The mean over all updates of the run.',
-          (summary) => summary.bytes_sent &&
-              kinds.map((kind) => (summary.bytes_sent[kind] || 0) / Math.max(1, summary.steps)),
-          colored(kinds), bytes))];
+          'Bytes sent in an update',
+          'The mean over all updates; of a resumed run, over those since the resume.',
+          (summary) => summary.bytes_sent && sentOf(summary, kinds), colored(kinds), bytes))];
 }
 
 /** First the table of what runs were asked for: it is the reason for all other differences. */
@@ -224,9 +227,7 @@ function comparisonPanels() {
     panel(
         'Commands', '',
         data.runs.map(
-            (run, i) =>
-                el('div', {class: 'compared'}, runName(run, i),
-                   run.summary.command ? command(run.summary.command) : ''))),
+            (run, i) => el('div', {class: 'compared'}, runName(run, i), commands(run.summary)))),
     madeBy(data.command, data.version)
   ];
 }

@@ -29,6 +29,13 @@ function copyButton(text) {
 }
 const command = (text) => el('div', {class: 'command'}, el('code', {}, text), copyButton(text));
 
+/** A run's command; of one that is resumed, the first and the last. */
+function commands({begun_by: first, command: last}) {
+  if (!last?.includes(' --resume ')) return last && command(last);
+  const titled = (title, text) => [el('span', {class: 'about'}, title), command(text)];
+  return [first && first !== last && titled('begun by', first), titled('continued by', last)];
+}
+
 const madeBy = (words, version) =>
     el('footer', {class: 'about'}, 'made by ', el('code', {}, words || 'plangrad'),
        version && `, plangrad ${version}`);
@@ -104,18 +111,24 @@ function facts(list) {
           .map(([name, text]) => el('div', {}, el('dt', {}, name), el('dd', {}, text))));
 }
 
+/** A run's updates since its begin or last resume: its summary's time and bytes are theirs. */
+const sessionSteps = (summary) => summary.session_steps ?? summary.steps;
+const isResumed = (summary) => sessionSteps(summary) < summary.steps;
+
 function head() {
   const {summary} = data, file = String(flagsOf(summary)['--data'] || '');
   const state = summary.state || (summary.complete ? 'finished' : 'stopped');
   const steps = summary.steps_asked && summary.steps < summary.steps_asked ?
       `${count(summary.steps)} of ${plural(summary.steps_asked, 'update')}` :
       plural(summary.steps, 'update');
+  const since = isResumed(summary) ? `; the ${count(sessionSteps(summary))} since the resume` : '';
   return el(
       'header', {}, el('h1', {}, data.title, ' ', el('span', {class: 'state ' + state}, state)),
-      liveNote(state), summary.command && command(summary.command), facts([
+      liveNote(state), commands(summary), facts([
         ['Model', modelWords(summary)], ['Data', file.split('/').pop()],
         ['Layout', layoutWords(summary)], ['Compressed', extraWords(summary)],
-        ['Training', trainingWords(summary)], ['Length', `${steps} in ${seconds(summary.seconds)}`],
+        ['Training', trainingWords(summary)],
+        ['Length', `${steps}${since} in ${seconds(summary.seconds)}`],
         ['Machine', machineWords(summary)], ['When', summary.date], ...(data.pretended || []),
         ['Pipeline drained', data.drains]
       ]));
