@@ -100,8 +100,7 @@ std::string RunRecord::drains() const {
 json RunRecord::summary(Lead& lead) {
   const Plan& plan = recordings_.back().updates.plan;
   const std::string& unit = log_.settings().unit;
-  constexpr std::ptrdiff_t most_events = 300;  // the last ones
-  const auto left_out = std::max<std::ptrdiff_t>(0, std::ssize(events_) - most_events);
+  const auto left_out = std::max<std::ptrdiff_t>(0, std::ssize(events_) - 300);  // the first ones
   std::map<std::string, std::int64_t> sent;
   for (const auto& [name, bytes] : bytes_sent_) sent[name.second] += bytes;
   std::vector<RankCores> cores;
