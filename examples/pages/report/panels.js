@@ -202,19 +202,18 @@ function numbers() {
        idleFigure(summary.bubble, shown)),
   ];
 }
-/** Where the pipeline drains seldom, the few recorded updates are not like the others. */
+/** The pair that can be compared: the recorded updates were also simulated as they ran. */
 function idleFigure(bubble, shown) {
-  const recorded =
-      `${percent(simulatedOf(bubble))} simulated, ${percent(bubble.measured)} measured`;
-  const where = `in ${updatesOf(shown)}`, all = percent(bubble.all_steps);
-  const cores = bubble.without_core > 0.005 &&
-      `for another ${percent(bubble.without_core)} of the time a rank that computes has no core`;
-  if (bubble.steady_state === undefined)
-    return figure('ranks idle ' + where, recorded, `${all} in all updates, measured`, cores);
+  const full = bubble.steady_state;
   return figure(
-      'ranks idle in all updates', `${percent(bubble.steady_state)} simulated, ${all} measured`,
-      'simulated for a pipeline that stays full', `${recorded} ${where}, which fill and drain it`,
-      cores);
+      `ranks idle in ${updatesOf(shown)}` +
+          (full >= 0 ? ', which fill and drain the pipeline' : ''),
+      `${percent(simulatedOf(bubble))} simulated, ${percent(bubble.measured)} measured`,
+      `${percent(bubble.all_steps)} in all updates, measured`,
+      full >= 0 && `${percent(full)} simulated for a pipeline that stays full`,
+      bubble.without_core > 0.005 &&
+          `for another ${
+              percent(bubble.without_core)} of the time a rank that computes has no core`);
 }
 /** What the plan needs on its fullest rank, beside what was measured. */
 const memoryAgainstPlan = (shown) =>
