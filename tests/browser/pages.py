@@ -114,6 +114,8 @@ class Checks:
         wide = page.evaluate("document.documentElement.scrollWidth")
         self.check(wide <= width, "%s: the page is %d wide in a window of %d, because of %s" %
                    (when, wide, width, wide > width and page.evaluate(WIDE)))
+        self.check(page.evaluate("""[...document.querySelectorAll('.drawn')].every(
+            x => x.scrollWidth <= x.clientWidth)"""), "%s, %d wide: a cut chart" % (when, width))
 
     def prints(self, page, when, marks):
         """Marks have their colours on paper, though browsers print no backgrounds unless asked."""

@@ -291,8 +291,7 @@ function whereAStepWent() {
                  text: seconds,
                  fitted: true,
                  label: barLabel(shown, width),
-                 inside: (value, share) => percent(share),
-                 end: width > 500 ? 78 : 62
+                 inside: (value, share) => percent(share)
                }),
                legend(stepParts(shown).filter(
                    (_, i) => Object.values(shown.bars)
