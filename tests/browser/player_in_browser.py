@@ -176,9 +176,14 @@ def check_pictures(checks, page):
     checks.check(found[0] == 0 and min(found[1:]) > cells, "%d cells: %r" % (cells, found))
     page.evaluate("byId('link').click()")
     page.wait_until("byId('link').innerText.includes('this machine only')")
-    page.evaluate("page.made = {command: 'plan draw', version: '1.2'}, showMade()")
-    checks.equal("footer", page.evaluate("byId('made').innerText"),
-                 "made by plan draw, plangrad 1.2")
+    page.evaluate("page.made = {command: 'plan draw', version: '1.2'}, showMade(), clock.set(1)")
+    page.wait_until("byId('now').innerText === 'at 1 forward' && byId('made').innerText === "
+                    "'this page was made by plan draw, plangrad 1.2'")
+    found = page.evaluate("""['waiting', ''].map(name => (byId('title').parentNode.className = name,
+        document.querySelector('.loading').checkVisibility()))""")
+    checks.equal("a line while the page loads, and then", found, [True, False])
+    costs = page.evaluate("controls.list({x: [4.59012e-5, 2]}, 'x', 'x', true).innerHTML")
+    checks.check('size="11"' in costs, "costs in a box: " + costs)
 
 
 def check_cursor(page):

@@ -187,7 +187,7 @@ class Traffic extends Chart {
           text = this.bytes ? bytesText(this.peak) : plural(this.peak, 'message');
     byId('traffic-note').textContent = this.peak === 0 ?
         'This plan sends nothing.' :
-        `Most at once: ${text}, at ${time.text(at * this.slot)} ${time.unit}, in a slot of ` +
+        `Most at once: ${text}, at ${time.say(at * this.slot)}, in a slot of ` +
             `${time.text(this.slot)}. ` +
             (this.bytes ? '' : 'Counted in messages, as no sizes were given.');
     this.paint();

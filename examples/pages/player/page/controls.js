@@ -60,7 +60,7 @@ function refresh(host, children) {
     const [from, to] = [children[k], child].map(each => each.querySelector('input, select'));
     const {value} = from;
     if (to.matches('select')) to.replaceChildren(...from.children);
-    for (const key of ['min', 'max', 'step', 'checked', 'oninput', 'onchange'])
+    for (const key of ['min', 'max', 'step', 'size', 'checked', 'oninput', 'onchange'])
       if (key in to) to[key] = from[key];
     to.value = value;
     const [said, saying] = [children[k], child].map(each => each.querySelector('output'));
@@ -236,11 +236,14 @@ class Controls {
 
   list(object, key, name, isNumbers, what = '') {
     const read = text => isNumbers ? text.split(',').map(Number) : text;
+    const short = each => each % 1 ? +Number(each).toPrecision(3) : each;
+    const value = [].concat(object[key] ?? []).map(short).join(',');
+    const size = Math.max(6, Math.min(value.length, 40));
     const set = text => object[key] = text ? read(text) : undefined;
     const onchange = ({target}) => this.change(() => set(target.value.trim()));
     return el(
         'label', {title: what, 'data-control': 'list of ' + name}, name,
-        el('input', {value: object[key] ?? '', placeholder: 'none', size: 6, onchange}));
+        el('input', {value, placeholder: 'none', size, onchange}));
   }
 
   check(name, value, set, what) {

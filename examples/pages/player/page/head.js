@@ -118,12 +118,7 @@ function showFormula(answer) {
 function allNumbers(answer, time) {
   const {facts} = answer,
         valueAt = place => place.split('/').slice(1).reduce((at, key) => at?.[key], facts);
-  const texts = {
-    count: digits,
-    share: percent,
-    seconds: s => `${time.text(s)} ${time.unit}`,
-    bytes: bytesText
-  };
+  const texts = {count: digits, share: percent, seconds: time.say, bytes: bytesText};
   const listed = (list, text) => list.every(Array.isArray) ?
       (list.length > 16 ? '' : list.map(each => each.join('+')).join(' ')) :
       list.length > 16 ? `${text(Math.min(...list))} to ${text(Math.max(...list))}` :

@@ -140,8 +140,7 @@ class Holds {
   update() {
     if (!this.all) return;
     const {data, clock, host} = this;
-    byId('holds-title').textContent =
-        `What every rank holds at ${this.time.text(clock.now)} ${this.time.unit}`;
+    byId('holds-title').textContent = `What every rank holds at ${this.time.say(clock.now)}`;
     const rows = [];
     const first = this.page * ranksOnPage;
     for (let rank = first; rank < Math.min(first + ranksOnPage, data.ranks); ++rank) {

@@ -147,8 +147,8 @@ function pick(record, data, rank = -1) {
     ...[4, 3, 2, 1].map(k => item(count - k))
   ];
   tell(
-      [`The ${describe(data, record)} ends at ${time.text(data.end[record])} ${
-          time.unit}. Each of these waited for the one before it:`],
+      [`The ${describe(data, record)} ends at ${
+          time.say(data.end[record])}. Each of these waited for the one before it:`],
       items);
 }
 

@@ -142,7 +142,8 @@ class PlanText {
     }
     marks.replaceChildren(...parts, value.slice(done) + '\n');
     const now = marks.querySelector('.now');
-    if (now && document.activeElement !== field)
+    const left = now?.offsetLeft - field.scrollLeft;
+    if ((left < 0 || left > field.clientWidth - 60) && document.activeElement !== field)
       field.scrollLeft = now.offsetLeft - field.clientWidth / 2;
     this.follow();
   }

@@ -25,7 +25,7 @@ function showTools() {
   };
   clock.listen(() => {
     byId('play').textContent = clock.playing ? 'pause' : 'play';
-    if (state.time) byId('now').textContent = `at ${state.time.text(clock.now)} ${state.time.unit}`;
+    if (state.time) byId('now').textContent = `at ${state.time.say(clock.now)}`;
   });
 }
 
@@ -33,7 +33,8 @@ function showTools() {
 function showMade() {
   if (!page.made) return;
   const {command, version} = page.made;
-  byId('made').replaceChildren('made by ', el('code', {}, command), `, plangrad ${version}`);
+  byId('made').replaceChildren(
+      'this page was made by ', el('code', {}, command), `, plangrad ${version}`);
 }
 
 function showMemoryChoice() {
