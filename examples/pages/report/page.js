@@ -176,15 +176,9 @@ function drawn(draw, className = '') {
 }
 function watchWidths() {
   for (const drawing of drawings) drawing.draw();
-  let waiting = false;
-  addEventListener('resize', () => {
-    if (waiting) return;
-    waiting = true;
-    requestAnimationFrame(() => {
-      waiting = false;
-      for (const drawing of drawings)
-        if (drawing.place.clientWidth !== drawing.width) drawing.draw();
-    });
+  addEventListener('resize', () => {  // comes once a frame
+    for (const drawing of drawings)
+      if (drawing.place.clientWidth !== drawing.width) drawing.draw();
   });
 }
 const cssColor = (name) => `var(--${name.replaceAll(' ', '-')})`;

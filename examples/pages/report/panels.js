@@ -8,23 +8,17 @@ const simulatedOf = (versions) => versions?.own_cores ?? versions?.simulated;
 const lastWindow = () => data.windows[data.windows.length - 1];
 
 function copyButton(text) {
-  const button =
-      el('button', {
-        class: 'copy',
-        onclick: async () => {
-          try {
-            await navigator.clipboard.writeText(text);
-            button.textContent = 'copied';
-          } catch {
-            getSelection().selectAllChildren(button.previousSibling);
-            button.textContent = 'selected: Ctrl C';
-          }
-          setTimeout(() => {
-            button.textContent = 'copy';
-          }, 2000);
-        }
-      },
-         'copy');
+  const onclick = async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      button.textContent = 'copied';
+    } catch {
+      getSelection().selectAllChildren(button.previousSibling);
+      button.textContent = 'selected: Ctrl C';
+    }
+    setTimeout(() => button.textContent = 'copy', 2000);
+  };
+  const button = el('button', {class: 'copy', onclick}, 'copy');
   return button;
 }
 const command = (text) => el('div', {class: 'command'}, el('code', {}, text), copyButton(text));
