@@ -14,7 +14,7 @@ limits='
 library     42730    autograd, nn, parallel, sparse, and cuda without its emulator
 emulator     6750    cuda/emulator
 examples    19730    programs and their pages
-tests       58800
+tests       58820
 tutorials    4120    code of chapters: kernels, and scripts that draw and measure
 build         700    CMakeLists.txt, .ci/
 '
