@@ -6,6 +6,7 @@
 #include "examples/programs/gpt_run.h"
 #include "examples/programs/program.h"
 #include "examples/programs/train_program.h"
+#include "nn/checkpoint/gpt_files.h"
 
 namespace {
 
@@ -112,7 +113,10 @@ ReadyRun prepare(const GptRun& run, int started) {
   Training training = layout.training(gpt(model));
   training.first_weights = run.first_weights();
   training.optimizer = run.optimizer();
-  const RunSettings settings = settings_of(run, model, *data, layout, training);
+  RunSettings settings = settings_of(run, model, *data, layout, training);
+  if (started > 1 && !run.from.empty())  // hosts may have other files under the same path
+    for (const std::filesystem::path& file : weight_files(run.from))
+      settings.run["from"][file.filename().string()] = file_checksum(file);
   const auto examples = std::make_shared<TextExamples>(data, training.seed, model.context);
   return {training, settings, layout, examples};
 }

@@ -18,6 +18,7 @@
 #include "nn/checkpoint/file.h"
 #include "nn/checkpoint/gpt_files.h"
 #include "nn/text/byte_pair.h"
+#include "parallel/observers/metric_files.h"
 
 namespace plangrad::examples {
 
@@ -26,6 +27,13 @@ using namespace nn;
 
 std::string bytes_of(const fs::path& path) try { return read_file(path); } catch (const Error&) {
   return "";
+}
+
+std::string file_checksum(const fs::path& path) {
+  const OpenFile file(path);  // or says why it can't be opened
+  const nlohmann::json written = parallel::written_in(path);
+  PG_CHECK(!written.is_null(), path.string(), " can't be read");
+  return written.at("checksum");
 }
 
 namespace {
@@ -38,18 +46,6 @@ constexpr const char* export_files[] = {
 constexpr const char* export_list = "plangrad-checksums.txt";
 constexpr const char* list_title = "CRC-32 of the files that plangrad exported here\n";
 constexpr const char* unfinished_list = "an export by plangrad that is not complete\n";
-
-std::string file_checksum(const fs::path& path) {
-  const OpenFile file(path);
-  std::vector<std::byte> part(1 << 20);
-  std::uint32_t sum = 0;
-  for (std::uint64_t at = 0; at < file.size(); at += part.size()) {
-    part.resize(std::min<std::uint64_t>(part.size(), file.size() - at));
-    file.read(at, part);
-    sum = crc32_of(part, sum);
-  }
-  return digits_of(sum);
-}
 
 bool has_checksum(const fs::path& file, const std::string& checksum) try {
   return file_checksum(file) == checksum;

@@ -9,6 +9,9 @@ namespace plangrad::examples {
 
 /// The bytes of a file; none if it can't be read, or another program just removed it.
 std::string bytes_of(const std::filesystem::path& path);
+/// The CRC-32 of a file, which is read in pieces.
+/// throws: Error if it can't be read
+std::string file_checksum(const std::filesystem::path& path);
 
 /// Writes a model into a folder for Hugging Face's from_pretrained(): weights, configuration,
 /// tokenizer, and the list. Pruned weights are written as zeros. The folder is complete, or as it

@@ -74,37 +74,6 @@ GptConfig parse_config(const json& config) {
   return result;
 }
 
-/// The files of a folder's weights: model.safetensors, or the parts that its index names.
-std::vector<fs::path> weight_files(const fs::path& folder) {
-  const fs::path whole = folder / "model.safetensors";
-  const fs::path index = folder / "model.safetensors.index.json";
-  std::error_code ignored;
-  if (fs::exists(whole, ignored) || !fs::exists(index, ignored)) {
-    const std::string others = fs::exists(whole, ignored) ? "" : other_weights(folder);
-    PG_CHECK(others.empty(), folder.string(), " has no model.safetensors, but ", others);
-    check_regular(whole);
-    return {whole};
-  }
-  std::map<std::string, std::string> names;
-  try {
-    names = read_json(index).at("weight_map");
-  } catch (const json::exception&) {
-    throw Error(index.string() + ": is damaged: it is not the JSON object of an index");
-  }
-  std::set<fs::path> parts;
-  for (const auto& [tensor, file] : names) {
-    const fs::path name = file;
-    PG_CHECK(name == name.filename(), index.string(), ": ", format::in_quotes(name.string()),
-             " is not the name of a file in its folder");
-    PG_CHECK(fs::exists(folder / name, ignored), index.string(), " names ",
-             format::in_quotes(name.string()), ", which is not there: download all of its parts");
-    check_regular(folder / name);
-    parts.insert(folder / name);
-  }
-  PG_CHECK(!parts.empty(), index.string(), " names no file");
-  return {parts.begin(), parts.end()};
-}
-
 /// Whether Hugging Face stores this weight as (In,Out), as its class Conv1D does.
 bool lies_transposed(const std::string& name) {
   return name.ends_with("c_attn.weight") || name.ends_with("c_proj.weight") ||
@@ -214,6 +183,36 @@ void check_names(const std::string& path, const GptConfig& config, Weights found
 }
 
 }  // namespace
+
+std::vector<fs::path> weight_files(const fs::path& folder) {
+  const fs::path whole = folder / "model.safetensors";
+  const fs::path index = folder / "model.safetensors.index.json";
+  std::error_code ignored;
+  if (fs::exists(whole, ignored) || !fs::exists(index, ignored)) {
+    const std::string others = fs::exists(whole, ignored) ? "" : other_weights(folder);
+    PG_CHECK(others.empty(), folder.string(), " has no model.safetensors, but ", others);
+    check_regular(whole);
+    return {whole};
+  }
+  std::map<std::string, std::string> names;
+  try {
+    names = read_json(index).at("weight_map");
+  } catch (const json::exception&) {
+    throw Error(index.string() + ": is damaged: it is not the JSON object of an index");
+  }
+  std::set<fs::path> parts;
+  for (const auto& [tensor, file] : names) {
+    const fs::path name = file;
+    PG_CHECK(name == name.filename(), index.string(), ": ", format::in_quotes(name.string()),
+             " is not the name of a file in its folder");
+    PG_CHECK(fs::exists(folder / name, ignored), index.string(), " names ",
+             format::in_quotes(name.string()), ", which is not there: download all of its parts");
+    check_regular(folder / name);
+    parts.insert(folder / name);
+  }
+  PG_CHECK(!parts.empty(), index.string(), " names no file");
+  return {parts.begin(), parts.end()};
+}
 
 std::string other_weights(const fs::path& folder) {
   std::map<std::string, std::string> remedies{

@@ -39,7 +39,7 @@ void check_agreement(Transport& transport, const json& run, const nn::OpenedChec
       PG_CHECK(difference.empty(), "rank ", rank, " was started with another ",
                difference[0].at("path").get<std::string>(),
                " than rank 0: ", difference[0].value("value", json()).dump(),
-               "; start all ranks with the same flags and data");
+               "; start all ranks with the same flags, data and weights");
       PG_CHECK(first["build"] == other["build"], who,
                " is another build than rank 0: ", other.value("build", ""), ", not ",
                first.value("build", ""), "; copy one build to all hosts, built with ",

@@ -72,7 +72,7 @@ TEST_CASE("processes encode and go by hosts as threads do") {
 
 TEST_CASE("processes that don't know of each other, or differ, are refused before they write") {
   Runs runs{model + Words{"--stages", "2"}};
-  const Words mpi = runs.words("new", {"--transport", "mpi"});
+  Words mpi = runs.words("new", {"--transport", "mpi"});
   auto check = [&](const Finished& result, const Words& parts) {
     CHECK(result.status != 0);
     CHECK(result.output.empty());
@@ -105,6 +105,12 @@ TEST_CASE("processes that don't know of each other, or differ, are refused befor
     check(differs, {flag});
     check_once(differs, 2, "rank 1 was started with another ");
   }
+  runs.train("one");
+  runs.train("two", {"--seed", "5"});
+  mpi = mpi + Words{"--from", runs.path("one/huggingface")};
+  check_once(rank_1_adds("--from", runs.path("two/huggingface")), 2,
+             "rank 1 was started with another /from/model.safetensors than rank 0: ");
+  CHECK_FALSE(std::filesystem::exists(runs.path("new")));
   const Finished lacks = rank_1_adds("--data", runs.path("none"));
   check(lacks, {"error of rank 1: there is no file " + runs.path("none")});
   if (!kills_at_once()) CHECK(lacks.status == 2);
