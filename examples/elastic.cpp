@@ -54,7 +54,7 @@ auto locked_folder(const LaunchOptions& options, const Words& words) {
   if (fs::equivalent(options.out, options.resume, ignored)) scope.out = options.resume;
   scope.resume_from(options.resume);
   check_out(scope);
-  auto lock = std::make_unique<plangrad::parallel::FolderLock>(options.out);
+  auto lock = std::make_shared<plangrad::parallel::FolderLock>(options.out);
   if (const std::string kept = keep_edited_metrics(scope); !kept.empty()) tell("elastic: " + kept);
   return lock;
 }
@@ -86,9 +86,10 @@ struct RemoveEmpty {
 };
 
 /// Starts the run, and holds its folder meanwhile.
-int launch(const LaunchOptions& options, const Words& words) {
-  const RemoveEmpty afterwards{options.out};
-  const auto lock = usage([&] { return locked_folder(options, words); });
+int launch(const LaunchOptions& asked, const Words& words) {
+  const RemoveEmpty afterwards{asked.out};
+  LaunchOptions options = asked;  // which frees the lock before
+  options.lock = usage([&] { return locked_folder(options, words); });
   const auto launcher = usage([&] { return std::make_unique<Launcher>(options, words); });
   usage([&] { check_start(options, words[0]); });
   return launcher->run();

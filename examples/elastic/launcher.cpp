@@ -201,13 +201,13 @@ void Launcher::keep_aside() const {
   const auto saved = nn::find_intact(aside / "checkpoint").checkpoint;
   const fs::path kept = folder_aside(options_.out, saved->manifest());
   const fs::path unfinished = kept.string() + nn::partial;
-  fs::create_directories(options_.out, problem);
-  if (!fs::exists(kept, problem)) {       // else it has this very update
-    fs::remove_all(unfinished, problem);  // of a copy that was interrupted
+  const bool is_here = options_.lock->is_here();
+  if (is_here && !fs::exists(kept, problem)) {  // else it has this very update
+    fs::remove_all(unfinished, problem);        // of a copy that was interrupted
     fs::copy(aside, unfinished, fs::copy_options::recursive, problem);
     if (!problem) fs::rename(unfinished, kept, problem);
   }
-  tell(text("elastic: what is saved aside ", problem ? "can't be copied to " : "is in ",
+  tell(text("elastic: what is saved aside ", is_here && !problem ? "is in " : "can't be copied to ",
             kept.string()));
 }
 

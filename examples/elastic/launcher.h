@@ -22,6 +22,7 @@ struct LaunchOptions {
   bool fewer = false, is_new = false;  ///< is_new: `out` is a folder that elastic chose
   std::string mpirun = autograd::mpirun();
   std::filesystem::path memory = "/dev/shm", out, resume;  ///< resume: empty, or a run's folder
+  std::shared_ptr<parallel::FolderLock> lock = nullptr;    ///< that of `out`
 };
 
 /// From now on, SIGINT, SIGTERM and SIGHUP ask for a save and a stop; an ignored SIGHUP stays so.
@@ -52,7 +53,7 @@ class Launcher {
   LaunchOptions options_;
   Words words_;
   MemoryFolder memory_{options_.memory};
-  RunCopy copy_{memory_.path(), options_.out, options_.disk_minutes, options_.at};
+  RunCopy copy_{memory_.path(), options_.out, options_.disk_minutes, options_.at, options_.lock};
   std::string news_;      // that no checkpoint's metrics have yet
   nlohmann::json flags_;  // of the first checkpoint
   int first_ = 0, saved_ = 0, losses_ = 0, repeated_ = 0, vain_ = 0;

@@ -85,9 +85,11 @@ bool has_room(const fs::path& run) {
   return fs::space(run / "checkpoint").available >= bytes;
 }
 
-RunCopy::RunCopy(fs::path from, fs::path to, double minutes, int last)
+RunCopy::RunCopy(fs::path from, fs::path to, double minutes, int last,
+                 std::shared_ptr<parallel::FolderLock> lock)
     : from_(std::move(from)),
       to_(std::move(to)),
+      lock_(std::move(lock)),
       last_(last),
       every_(60 * minutes),
       next_(Clock::now() + std::chrono::duration_cast<Clock::duration>(every_)) {
@@ -168,6 +170,7 @@ bool RunCopy::copy() try {
   new_.clear();
   made_.clear();
   problem_.clear();
+  PG_CHECK(!lock_ || lock_->is_here(), "the folder was removed or renamed");
   if (!nn::manifests_of(from_ / "checkpoint").empty()) {
     copy_all();
     remove_own(files_, new_);

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "nn/checkpoint/file.h"
+#include "parallel/session/agreement.h"
 
 namespace plangrad::examples {
 
@@ -27,8 +28,10 @@ bool has_room(const std::filesystem::path& run);
 /// Copies a run's folder to another one again and again.
 class RunCopy {
  public:
-  /// minutes: between copies; last: the update of `to` that the run continues from, -1: its newest
-  RunCopy(std::filesystem::path from, std::filesystem::path to, double minutes, int last = -1);
+  /// minutes: between copies; last: the update of `to` that the run continues from, -1: its newest;
+  /// lock: that of `to`, without which nothing is copied, null: of no use
+  RunCopy(std::filesystem::path from, std::filesystem::path to, double minutes, int last = -1,
+          std::shared_ptr<parallel::FolderLock> lock = nullptr);
 
   /// Copies the newest state, if there is one. Returns whether all of it is on disk now; if not,
   /// problem() says why. A copy that fails leaves those before.
@@ -55,6 +58,7 @@ class RunCopy {
   void keep_before(std::int64_t step, int count);
 
   std::filesystem::path from_, to_;
+  std::shared_ptr<parallel::FolderLock> lock_;
   int last_;  // later updates give way to the first copy; -1: none do
   std::chrono::duration<double> every_;
   Clock::time_point next_;
