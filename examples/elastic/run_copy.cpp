@@ -45,11 +45,13 @@ bool has_lines(const fs::path& name) {
 }
 
 /// Adds the files of a folder's checkpoints, and the TensorBoard files beside it that they name. A
-/// damaged one is left as it is.
-void add_checkpoints(std::set<fs::path>& files, const fs::path& folder) {
+/// damaged one is left as it is. `users`: those under names that no save gives, instead of others
+void add_checkpoints(std::set<fs::path>& files, const fs::path& folder, bool users) {
   const nlohmann::json::json_pointer events("/metrics/events");
   for (const std::string& name : nn::manifests_of(folder)) try {
       const nn::Checkpoint checkpoint(folder, name);
+      const std::string earlier = text("manifest-", checkpoint.step(), ".json");
+      if (users != (name != nn::manifest_name && name != earlier)) continue;
       for (const nn::SafetensorsFile& file : checkpoint.files())
         files.insert(folder / fs::path(file.path()).filename());
       files.insert(folder / name);
@@ -93,7 +95,7 @@ RunCopy::RunCopy(fs::path from, fs::path to, double minutes, int last,
       last_(last),
       every_(60 * minutes),
       next_(Clock::now() + std::chrono::duration_cast<Clock::duration>(every_)) {
-  add_checkpoints(files_, to_ / "checkpoint");
+  add_checkpoints(files_, to_ / "checkpoint", /*users*/ false);
   std::error_code gone;
   fs::recursive_directory_iterator each(to_, fs::directory_options::skip_permission_denied, gone);
   for (; !gone && each != end(each); each.increment(gone))
@@ -173,7 +175,9 @@ bool RunCopy::copy() try {
   PG_CHECK(!lock_ || lock_->is_here(), "the folder was removed or renamed");
   if (!nn::manifests_of(from_ / "checkpoint").empty()) {
     copy_all();
-    remove_own(files_, new_);
+    std::set<fs::path> stay = new_;
+    add_checkpoints(stay, to_ / "checkpoint", /*users*/ true);
+    remove_own(files_, stay);
     files_ = std::move(new_);
     last_ = -1;
   }

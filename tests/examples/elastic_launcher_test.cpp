@@ -329,9 +329,16 @@ TEST_CASE("as many states copied to disk stay there as --keep says") {
   runs.resume("from", {"--stop-after", "1", "--keep", "3"});
   REQUIRE(later.copy());
   CHECK(files().size() == 6);
-  runs.resume("from", {"--stop-after", "1", "--keep", "1"});
-  REQUIRE(later.copy());
-  CHECK(files() == Names{"manifest.json", "model-5.safetensors"});
+  fs::copy(runs.path("to/checkpoint/manifest-3.json"),  // which the user sets aside
+           runs.path("to/checkpoint/manifest-03.json"));
+  plangrad::examples::RunCopy last(runs.path("from"), runs.path("to"), 1000);
+  for (const std::string step : {"5", "6"}) {
+    runs.resume("from", {"--stop-after", "1", "--keep", "1"});
+    REQUIRE(last.copy());
+    CHECK(files() == Names{"manifest.json", "manifest-03.json", "model-3.safetensors",
+                           "model-" + step + ".safetensors"});
+  }
+  plangrad::nn::Checkpoint(runs.path("to/checkpoint"), "manifest-03.json").verify();
 }
 
 TEST_CASE("a copy replaces and removes only files that are as the run left them") {
