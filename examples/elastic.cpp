@@ -55,6 +55,9 @@ auto locked_folder(const LaunchOptions& options, const Words& words) {
   scope.resume_from(options.resume);
   check_out(scope);
   auto lock = std::make_shared<plangrad::parallel::FolderLock>(options.out);
+  if (options.at >= 0 && scope.out == scope.resume && saved_in(scope.out) > options.at)
+    tell(text("note: the first copy takes the place of later updates in ", scope.out.string(),
+              "; they stay if you name another --out"));
   if (const std::string kept = keep_edited_metrics(scope); !kept.empty()) tell("elastic: " + kept);
   return lock;
 }
