@@ -172,7 +172,8 @@ bool RunCopy::copy() try {
   new_.clear();
   made_.clear();
   problem_.clear();
-  PG_CHECK(!lock_ || lock_->is_here(), "the folder was removed or renamed");
+  PG_CHECK(!lock_ || lock_->is_here(), lock_->path().string(),
+           " or its folder was removed or renamed");
   if (!nn::manifests_of(from_ / "checkpoint").empty()) {
     copy_all();
     std::set<fs::path> stay = new_;

@@ -122,16 +122,17 @@ std::string owner_of(const fs::path& lock) {
   return bytes.substr(0, bytes.find('\n'));
 }
 
-/// Opens a lock, and takes it.
+/// Opens a lock, a file or folder in the run's folder, and takes it. A folder may have none: -1.
 /// throws: Error if another process has it, or there can be none
-int locked(const fs::path& path) {
-  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+int locked(const fs::path& path, int how) {
+  const int file = ::open(path.c_str(), how | O_NOFOLLOW | O_CLOEXEC, 0666);
   PG_CHECK(file >= 0 || errno != ELOOP, path.string(), " is a link, which none follows: remove it");
   PG_CHECK(file >= 0, "can't open ", path.string(), ": ", nn::system_message());
   if (::flock(file, LOCK_EX | LOCK_NB) == 0) return file;
   const bool is_held = errno == EWOULDBLOCK;
-  const std::string why = nn::system_message(), holder = owner_of(path);
+  const std::string why = nn::system_message(), holder = owner_of(path.parent_path() / lock_name);
   ::close(file);
+  if (how & O_DIRECTORY && !is_held) return -1;
   PG_CHECK(!is_held, "another run writes to ", path.parent_path().string(), ": ",
            holder.empty() ? "a process" : holder, " holds ", path.string(),
            "; wait for it, or choose another folder with --out");
@@ -155,7 +156,14 @@ FolderLock::FolderLock(const fs::path& out) : path_(out / lock_name) {
            "to what it names; remove the link, or name that run's folder with --out");
   made_ = !fs::exists(out, ignored);
   make_writable(folder);
-  for (; !is_here(); file_ = locked(path_)) ::close(file_);  // at first none is open
+  folder_.number = locked(folder, O_RDONLY | O_DIRECTORY);
+  lock();
+}
+
+/// Locks the file, and writes into it whose it is.
+void FolderLock::lock() {
+  for (; !is_named(file_, path_); file_ = locked(path_, O_RDWR | O_CREAT))
+    ::close(std::exchange(file_, -1));  // at first none is open
   owner_ = text("process ", ::getpid(), " on ", host_name());
   const std::string line = owner_ + '\n';
   if (::ftruncate(file_, 0) != 0 || ::pwrite(file_, line.data(), line.size(), 0) < 0 ||
@@ -164,7 +172,7 @@ FolderLock::FolderLock(const fs::path& out) : path_(out / lock_name) {
 }
 
 FolderLock::~FolderLock() {
-  if (is_here()) ::unlink(path_.c_str());  // while it is locked
+  if (is_named(file_, path_)) ::unlink(path_.c_str());  // while it is locked
   ::close(file_);
   std::error_code ignored;
   const fs::path out = path_.parent_path(), folder = out / "checkpoint";
@@ -174,7 +182,13 @@ FolderLock::~FolderLock() {
   if (made_ && files == 1 && ::rmdir(folder.c_str()) == 0) ::rmdir(out.c_str());
 }
 
-bool FolderLock::is_here() const { return is_named(file_, path_); }
+bool FolderLock::is_here() try {
+  const fs::path folder = path_.parent_path() / "checkpoint";
+  if (!is_named(file_, path_) && is_named(folder_.number, folder)) lock();
+  return is_named(file_, path_);
+} catch (const Error&) {  // another process has made the file
+  return false;
+}
 
 std::shared_ptr<FolderLock> claim_folder(Transport& transport, const fs::path& out, double timeout,
                                          std::shared_ptr<FolderLock> lock) {

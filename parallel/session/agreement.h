@@ -42,21 +42,25 @@ bool is_abandoned(const std::filesystem::path& out);
 /// The lock of an output folder, which a process holds for as long as this lives.
 class FolderLock {
  public:
-  /// Makes the folder and its checkpoint/, and locks the file plangrad.lock in it.
+  /// Makes the folder and its checkpoint/, and locks the file plangrad.lock in it; checkpoint/, too,
+  /// where a disk locks folders, so that no other run comes in when that file is removed.
   /// throws: Error if another run holds the folder, or it can't be made or locked
   explicit FolderLock(const std::filesystem::path& out);
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
 
-  /// Whether the folder is still there, under its name.
-  bool is_here() const;
+  /// Whether the folder is still there, under its name. A file that was removed is made anew.
+  bool is_here();
   const std::filesystem::path& path() const { return path_; }
   /// The process that holds the lock, as the file names it; empty if the disk was full.
   const std::string& owner() const { return owner_; }
 
  private:
+  void lock();
+
   const std::filesystem::path path_;
-  int file_ = -1;  // the system frees the lock when the process ends
+  nn::Descriptor folder_{-1};  // -1: the disk locks no folders
+  int file_ = -1;              // the system frees the locks when the process ends
   std::string owner_;
   bool made_ = false;  // the folder was not there before
 };

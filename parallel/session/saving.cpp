@@ -112,7 +112,7 @@ void Lead::save(bool last) {
   await_save();
   const Counted counted{waited_for_saves_};
   if (!claim_->is_here()) {
-    const std::string why = text("the folder ", settings_.out.string(), " was removed or renamed");
+    const std::string why = text(claim_->path().string(), " or its folder was removed or renamed");
     if (last) throw Error(why);
     saved_ = std::chrono::steady_clock::now();
     return note_not_saved(steps_, why);

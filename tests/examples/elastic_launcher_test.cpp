@@ -276,9 +276,9 @@ TEST_CASE("a run that can't be copied stays in memory, and the program elastic t
                   " is left of a run that was killed or could not be copied; continue it after " +
                   "update 8");
   const std::string moves = "mpirun \"$@\"\ncd " + runs.path("") + " && mv new old && mkdir new\n";
-  check_ended(
-      elastic(runs, runs.words("new"), scripted(runs, moves)), 1,
-      "can't be copied whole to " + runs.path("new") + ": the folder was removed or renamed");
+  check_ended(elastic(runs, runs.words("new"), scripted(runs, moves)), 1,
+              "can't be copied whole to " + runs.path("new") + ": " +
+                  runs.path("new/plangrad.lock or its folder was removed or renamed"));
   CHECK_FALSE(std::filesystem::exists(runs.path("new/checkpoint")));
 }
 

@@ -109,10 +109,14 @@ TEST_CASE("the run's id is the same from its first session to its last", "[sessi
 TEST_CASE("one run at a time writes to a folder", "[session]") {
   const RunFolder folder;
   {
-    const FolderLock first(folder.path);
+    FolderLock first(folder.path);
     CHECK_THROWS_WITH(FolderLock(folder.path),
                       Contains("another run writes to " + folder.path + ": process ") &&
                           Contains(" on ") && Contains("choose another folder with --out"));
+    fs::remove(folder / "plangrad.lock");
+    CHECK_THROWS_WITH(FolderLock(folder.path), Contains("another run writes to " + folder.path));
+    CHECK(first.is_here());
+    CHECK(fs::exists(folder / "plangrad.lock"));
     CHECK_FALSE(is_abandoned(folder.path));  // its process lives
   }
   CHECK_FALSE(fs::exists(folder / "plangrad.lock"));

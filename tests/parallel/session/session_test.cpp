@@ -76,9 +76,9 @@ std::vector<std::string> heard_of_renamed_run(const RunFolder& folder, bool for_
 TEST_CASE("a save whose folder was renamed is told, and the next one tries again", "[session]") {
   const RunFolder folder;
   const std::vector<std::string> heard = heard_of_renamed_run(folder, false);
-  const std::string lost = text("step 2 is NOT SAVED: the folder ", folder.path,
-                                " was removed or renamed. The run goes on; its next save tries "
-                                "again");
+  const std::string lost =
+      text("step 2 is NOT SAVED: ", folder.path, "/plangrad.lock or its folder was removed or ",
+           "renamed. The run goes on; its next save tries again");
   CHECK(heard == std::vector<std::string>{"saved 1", lost, "saved 3", "saved 4"});
   CHECK(Checkpoint(folder / "checkpoint").step() == 4);
 }
@@ -86,7 +86,7 @@ TEST_CASE("a save whose folder was renamed is told, and the next one tries again
 TEST_CASE("a run whose folder is gone at its last save fails", "[session]") {
   const RunFolder folder;
   CHECK_THROWS_WITH(heard_of_renamed_run(folder, true),
-                    Contains(text("the folder ", folder.path, " was removed or renamed")));
+                    Contains(folder.path + "/plangrad.lock or its folder was removed or renamed"));
   CHECK(Checkpoint(folder.path + ".renamed/checkpoint").step() == 1);
   fs::remove_all(folder.path + ".renamed");
 }
