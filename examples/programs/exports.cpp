@@ -113,9 +113,12 @@ bool are_alike(const Checkpoint& checkpoint, const fs::path& exported) {
 /// not as the folder's list says, or a file in the folder's place. The path is empty if there is
 /// nothing.
 fs::path others_file(const fs::path& folder) {
-  const auto is_there = [](const fs::path& path) { return fs::exists(fs::symlink_status(path)); };
+  std::error_code hidden;  // what can't be seen may be others'
+  const auto is_there = [&](const fs::path& path) {
+    return fs::symlink_status(path, hidden).type() != fs::file_type::not_found;
+  };
   if (!is_there(folder)) return {};
-  if (!fs::is_directory(fs::symlink_status(folder))) return folder;
+  if (!fs::is_directory(fs::symlink_status(folder, hidden))) return folder;
   const std::string list = bytes_of(folder / export_list);
   if (list == unfinished_list) return {};
   const auto checksums = checksums_in(list).value_or(std::map<std::string, std::string>());
@@ -130,15 +133,14 @@ fs::path others_file(const fs::path& folder) {
 /// throws: Error if an export to a folder would take something from others
 void check_own(const fs::path& folder, const char* advice) {
   const fs::path file = others_file(folder);
-  PG_CHECK(file.empty(), file.string(),
-           " is not as plangrad exported it, or is another program's: ", "move it away, or ",
-           advice);
+  PG_CHECK(file.empty(), file.string(), " is not as plangrad exported it, is another program's, ",
+           "or can't be read: move it away, or ", advice);
 }
 
 /// Removes the files of an export from a folder.
 void remove_files(const fs::path& folder) {
   std::error_code ignored;
-  if (holds_export(folder)) write_file(folder / export_list, unfinished_list);
+  if (fs::exists(folder / export_list, ignored)) write_file(folder / export_list, unfinished_list);
   for (const char* file : export_files) fs::remove(folder / file, ignored);
   fs::remove(folder / export_list, ignored);
 }

@@ -1,6 +1,9 @@
 // Exports: into which folders they go, what of others stays there, and damage.
 // Not here: their content (fine_tune_test.cpp).
 
+#include <unistd.h>
+
+#include "examples/programs/exports.h"
 #include "nn/checkpoint/file.h"
 #include "tests/examples/runs.h"
 
@@ -26,6 +29,18 @@ TEST_CASE("exports go only into new folders and into earlier exports") {
   check_untouched(out, resume, "move it away, or replace it with --overwrite");
   runs.succeed(resume + Words{"--overwrite"});
   CHECK(run({"checkpoint", "verify", out}).status == 0);
+}
+
+TEST_CASE("a run whose export can't be read is refused with the cure") {
+  const Folder run;
+  fs::create_directory(run / "huggingface");
+  fs::permissions(run / "", fs::perms(0755));
+  fs::permissions(run / "huggingface", fs::perms::none);
+  const bool was_root = ::geteuid() == 0;  // whom no permissions stop
+  if (was_root) std::ignore = ::seteuid(65534);
+  const auto check = [&] { plangrad::examples::check_export_of(run / "", "go"); };
+  CHECK_THROWS_WITH(check(), Contains("or can't be read: move it away, or go"));
+  if (was_root) std::ignore = ::seteuid(0);
 }
 
 TEST_CASE("a new vocabulary replaces a whole tokenizer if it is told to, and two don't mix") {
