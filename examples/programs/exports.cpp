@@ -47,12 +47,6 @@ constexpr const char* export_list = "plangrad-checksums.txt";
 constexpr const char* list_title = "CRC-32 of the files that plangrad exported here\n";
 constexpr const char* unfinished_list = "an export by plangrad that is not complete\n";
 
-bool has_checksum(const fs::path& file, const std::string& checksum) try {
-  return file_checksum(file) == checksum;
-} catch (const Error&) {
-  return false;
-}
-
 /// The checksums of a list, by file; nothing if the list is damaged.
 std::optional<std::map<std::string, std::string>> checksums_in(const std::string& list) {
   const std::size_t last = std::min(list.size(), std::size_t{9});  // its line, of eight digits
@@ -124,7 +118,8 @@ fs::path others_file(const fs::path& folder) {
   const auto checksums = checksums_in(list).value_or(std::map<std::string, std::string>());
   for (const char* file : export_files) {
     const auto own = checksums.find(file);
-    const bool is_own = own != checksums.end() && has_checksum(folder / file, own->second);
+    const bool is_own =
+        own != checksums.end() && parallel::written_in(folder / file)["checksum"] == own->second;
     if (is_there(folder / file) && !is_own) return folder / file;
   }
   return {};

@@ -211,23 +211,12 @@ void finished(const ReadyRun& run, const Finish& finish) {
   finish(settings.out);
 }
 
-/// The ranks of this process that were lost.
-struct Lost {
-  std::mutex mutex;
-  std::vector<int> ranks;
-
-  void add(int rank) {
-    std::lock_guard lock(mutex);
-    ranks.push_back(rank);
-  }
-};
-
 /// Describes a session that has lost ranks to the elastic run around it.
-RanksLost ranks_lost(const RunFlags& flags, const ReadyRun& run, const Lost& lost,
+RanksLost ranks_lost(const RunFlags& flags, const ReadyRun& run, const std::vector<int>& lost,
                      const std::string& what) {
   RanksLost result(what);
   result.planned = parse_losses(flags.lose);
-  for (int rank : lost.ranks) {
+  for (int rank : lost) {
     auto is_first = [&](const PlannedLoss& a, const PlannedLoss& b) {
       return std::pair(a.rank != rank, a.update) < std::pair(b.rank != rank, b.update);
     };
@@ -267,14 +256,16 @@ bool train_on_threads(const RunFlags& flags, const Prepare& prepare, const Finis
   const int ranks = run.layout.ranks();
   const std::int64_t cap = flags.cap(ranks);
   bool complete = true;
-  Lost lost;
+  std::mutex mutex;
+  std::vector<int> lost;  // ranks
   auto body = [&](Transport& transport) {
     set_compute_threads(std::max(1, compute_threads() / ranks));  // they share the cores
     try {
       bool end = train(flags, run, transport, transport.rank(), cap);
       if (transport.rank() == 0) complete = end;
     } catch (const RankLost&) {
-      lost.add(transport.rank());
+      std::lock_guard lock(mutex);
+      lost.push_back(transport.rank());
       throw;
     }
   };
@@ -285,7 +276,7 @@ bool train_on_threads(const RunFlags& flags, const Prepare& prepare, const Finis
       body(world.transport(0));
     });
   } catch (const std::exception& error) {
-    if (flags.elastic && !lost.ranks.empty()) throw ranks_lost(flags, run, lost, error.what());
+    if (flags.elastic && !lost.empty()) throw ranks_lost(flags, run, lost, error.what());
     throw;
   }
   if (complete) finished(run, finish);

@@ -38,20 +38,18 @@ std::set<std::string> names_in(const Manifests& manifests) {
   return names;
 }
 
-/// The names of manifests that can't be read; what files they list is not known.
-std::set<std::string> unreadable_manifests(const fs::path& folder) {
-  const Manifests readable = readable_manifests(folder);
-  std::set<std::string> names;
-  for (const std::string& name : manifests_of(folder))
-    if (!readable.contains(name)) names.insert(name);
-  return names;
+/// Whether a step's manifest is there, but can't be read; what files it lists is not known.
+bool is_unreadable(const fs::path& folder, const auto& step) {
+  const std::string name = earlier_name(step);
+  const bool is_there = std::ranges::count(manifests_of(folder), name) > 0;
+  return is_there && !readable_manifests(folder).contains(name);
 }
 
 /// A name that no checkpoint of the folder uses, even if the same step is saved twice.
 std::string fresh_name(const fs::path& folder, const std::string& stem, std::int64_t step) {
   const std::set<std::string> taken = names_in(readable_manifests(folder));
   std::string name = text(stem, "-", step);
-  if (unreadable_manifests(folder).contains(earlier_name(step))) name += ".again";
+  if (is_unreadable(folder, step)) name += ".again";
   while (taken.contains(name + ".safetensors")) name += ".again";
   return name + ".safetensors";
 }
@@ -79,14 +77,13 @@ void remove_leftovers(const fs::path& folder, const std::set<std::string>& known
                       const std::set<std::string>& stay) {
   static const std::regex data_file(
       R"([^-]*-([0-9]+)(\.again)*\.safetensors(\.tmp|\.plangrad-partial)?)");
-  const std::set<std::string> unreadable = unreadable_manifests(folder);
   std::error_code ignored;
   std::vector<fs::path> leftovers;
   for (const fs::directory_entry& file : fs::directory_iterator(folder, ignored)) {
     std::string name = file.path().filename().string();
     std::smatch parts;
     if (!std::regex_match(name, parts, data_file) || stay.contains(name)) continue;
-    if (!known.contains(name) && unreadable.contains(earlier_name(parts.str(1)))) continue;
+    if (!known.contains(name) && is_unreadable(folder, parts.str(1))) continue;
     if (known.contains(name)) leftovers.push_back(file.path());
     if (!file.is_regular_file(ignored) || file.is_symlink(ignored)) continue;
     name.resize(name.rfind(".safetensors") + 12);

@@ -15,7 +15,7 @@ namespace plangrad::nn {
 std::string other_weights(const std::filesystem::path& folder);
 
 /// The files of a folder's weights: model.safetensors, or the parts that its index names.
-/// throws: Error if a file is missing, or the folder has weights of another kind
+/// throws: Error if one is missing, or the folder has weights of another kind
 std::vector<std::filesystem::path> weight_files(const std::filesystem::path& folder);
 
 /// Reads the network that the folder's config.json describes. Dropout stays 0, because it is a

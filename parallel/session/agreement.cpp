@@ -1,6 +1,6 @@
 // A CRC-32 of a manifest stands for the checkpoint: it covers the checksums of all tensors. The
 // folder's lock is the system's (flock), so that of a run that was killed is free. A run that ends
-// removes the file. Chapter 05.
+// removes the file; where others do, a lock of checkpoint/ keeps other runs out. Chapter 05.
 #include "parallel/session/agreement.h"
 
 #include <fcntl.h>

@@ -42,8 +42,7 @@ bool is_abandoned(const std::filesystem::path& out);
 /// The lock of an output folder, which a process holds for as long as this lives.
 class FolderLock {
  public:
-  /// Makes the folder and its checkpoint/, and locks the file plangrad.lock in it; checkpoint/, too,
-  /// where a disk locks folders, so that no other run comes in when that file is removed.
+  /// Makes the folder and its checkpoint/, and locks that and the file plangrad.lock in the folder.
   /// throws: Error if another run holds the folder, or it can't be made or locked
   explicit FolderLock(const std::filesystem::path& out);
   ~FolderLock();

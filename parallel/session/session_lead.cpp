@@ -17,9 +17,8 @@ bool Lead::run() {
     go_on_saving();
   }
   if (steps_ > first_) save(/*last*/ true);  // also if the run is interrupted
-  state_ = steps_ == settings_.steps ? RunState::finished
-           : is_interrupted()        ? RunState::interrupted
-                                     : RunState::stopped;
+  const RunState ended_early = is_interrupted() ? RunState::interrupted : RunState::stopped;
+  state_ = steps_ == settings_.steps ? RunState::finished : ended_early;
   for (const auto& observer : observers_) observer->ended(*this);
   order(End());
   return state_ == RunState::finished;
