@@ -83,6 +83,7 @@ void check_start(const LaunchOptions& options, const std::string& program) {
 struct RemoveEmpty {
   fs::path run;
   ~RemoveEmpty() {
+    if (::access((run / "plangrad.lock").c_str(), F_OK) == 0) return;  // of another run
     ::rmdir((run / "checkpoint").c_str());
     ::rmdir(run.c_str());
   }

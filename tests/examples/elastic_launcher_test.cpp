@@ -80,6 +80,9 @@ TEST_CASE("the program elastic starts nothing again that never began, and harms 
   check_ended(elastic(runs, runs.words("other")), 2,
               "holds another run: continue that with --resume");
   CHECK(saved(runs, "other") > 0);
+  const plangrad::parallel::FolderLock held(runs.path("held"));
+  check_ended(elastic(runs, runs.words("held")), 2, "another run writes to ");
+  CHECK(std::filesystem::exists(runs.path("held/checkpoint")));
   for (const Words& own :
        {Words{"--stop-after", "3"}, {"--save-every", "3"}, {"--transport", "threads"}})
     check_ended(elastic(runs, runs.words("stopped", own)), 2, "leave out " + own[0] + ": ");
