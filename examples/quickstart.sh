@@ -75,13 +75,8 @@ step "Training: train_gpt ${flags[*]} $*"
 step "A sample of what the model writes: sample_gpt --from $out"
 "$build/bin/sample_gpt" --from "$out" "${sample[@]}"
 
-step "Drawing the plan that was trained"
-"$build/bin/plan" draw --schedule 1f1b --stages 2 --data-parallel 2 --microbatches 3 --steps 2 \
-  --backward 2 --out "$build/quickstart/player.html"
-
 step "Done: losses, settings and the checkpoint are in $out"
 echo "How the training went: $out/report.html"
-echo "The plan as it ran:    $out/plan.html"
-echo "A plan to play with:   $build/quickstart/player.html"
+echo "The plan as it ran, to play with: $out/plan.html"
 echo "Open them in a browser. More text: $build/bin/sample_gpt --from $out"
 echo "To read next: $root/tutorials/00-map.md"

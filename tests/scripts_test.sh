@@ -34,7 +34,7 @@ expect 0 "^\$ echo --prompt 'And the king' x" show_as_demo echo --prompt 'And th
 
 # ---- quickstart.sh
 end_of_quickstart() { out=own build=b; eval "$(sed -n '/^echo "How/,$p' "$root/examples/quickstart.sh")"; }
-expect 0 ' own/plan.html$' end_of_quickstart
+expect 0 '^The plan as it ran, to play with: own/plan.html$' end_of_quickstart
 
 # ---- weave.sh
 printf 'int before;\n  // [snippet sum]\n  int sum = a;\n\n    sum += b;\n  // [end snippet]\n' >code.cpp
