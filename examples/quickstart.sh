@@ -3,10 +3,11 @@
 # Installs what is missing by apt-get, builds in build/, and trains in build/quickstart/.
 # Its flags are those of train_gpt, and replace the defaults below:
 #   examples/quickstart.sh --steps 500 --data my_text.txt
+# It replaces the run of an earlier quickstart; to keep both, name another folder with --out.
 set -euo pipefail
 
 if [[ " $* " == *" --help "* || " $* " == *" -h "* ]]; then
-  sed -n '2,5s/^# //p' "$0"
+  sed -n '2,6s/^# //p' "$0"
   echo "All flags: build/bin/train_gpt --help, once this script has built it."
   exit 0
 fi
@@ -41,7 +42,10 @@ for ((i = 1; i <= $#; i++)); do
   esac
 done
 
-[[ $out != "$build/quickstart/run" ]] || flags+=(--overwrite)  # that of an earlier quickstart
+if [[ $out == "$build/quickstart/run" && " $* " != *" --resume"* ]]; then
+  flags+=(--overwrite)
+  [[ ! -e $out ]] || echo "Replaces the run in $out; to keep it, name another folder with --out"
+fi
 
 for folder in "$root" "$build"; do
   [[ ! -e $folder || -w $folder ]] || {

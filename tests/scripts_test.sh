@@ -35,6 +35,9 @@ expect 0 "^\$ echo --prompt 'And the king' x" show_as_demo echo --prompt 'And th
 # ---- quickstart.sh
 end_of_quickstart() { out=own build=b; eval "$(sed -n '/^echo "How/,$p' "$root/examples/quickstart.sh")"; }
 expect 0 '^The plan as it ran, to play with: own/plan.html$' end_of_quickstart
+begin_quickstart() { build=$folder out=$folder/quickstart/run; eval "$(sed -n '/^if .*$out ==/,/^fi$/p' "$root/examples/quickstart.sh")"; }
+mkdir -p quickstart/run
+expect 0 "^Replaces the run in $folder/quickstart/run; to keep it, .* --out$" begin_quickstart
 
 # ---- weave.sh
 printf 'int before;\n  // [snippet sum]\n  int sum = a;\n\n    sum += b;\n  // [end snippet]\n' >code.cpp
