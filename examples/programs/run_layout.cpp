@@ -229,6 +229,10 @@ std::string RunLayout::describe() const {
         text(". With --clip ", run_.clip, ", each update waits for the gradient's norm over all ",
              "stages, so the stages work almost one after the other; with --clip 0, they work in ",
              "parallel");
+  if (!own_plan_ && !parts_.cyclic() && layout_.stages == 1 && first_plan()->plan().kept(0) > 1)
+    line +=
+        text(". With one stage, ", parts_.schedule, " gains nothing for its late gradients and ",
+             "second copy of the weights; --stages N cuts the model into a pipeline");
   if (parts_.behaviour().drifts && layout_.stages > 1 && (run_.clip > 0 || tied_))
     line += text(". Its updates wait for all stages, as ",
                  tied_ ? "embeddings are tied" : "gradients are clipped", "; with ",

@@ -120,6 +120,11 @@ TEST_CASE("a run of pipedream says what clipping costs it, and reports more than
   CHECK(shown["last"] == 8);  // microbatches, on 4 stages
 }
 
+TEST_CASE("a run of 2bw with one stage says that it is no pipeline") {
+  const Finished one = run(Runs{model}.words("one", {"--ranks", "2", "--schedule", "2bw"}));
+  CHECK_THAT(one.output, Contains(". With one stage, 2bw gains nothing") && Contains("--stages N"));
+}
+
 TEST_CASE("a run of paci says what its updates wait for, and where its pipeline drains") {
   Runs runs{model + Split{"paci", four_stages}.flags() + Words{"--steps", "6"}};
   const std::string wait = "Its updates wait for all stages, as ";
