@@ -111,10 +111,11 @@ class Help : public CLI::Formatter {
 /// The flags that -h shows of a command with more than `few` flags, in about a line each.
 constexpr std::size_t few = 16;
 const std::set<std::string> first_flags{
-    "--data",   "--layers",     "--width",    "--steps",   "--batch",         "--learning-rate",
-    "--out",    "--resume",     "--schedule", "--stages",  "--data-parallel", "--microbatches",
-    "--table",  "--json",       "--model",    "--forward", "--backward",      "--machine",
-    "--device", "--priorities", "--place",    "--most",    "--help",          "--endless"};
+    "--data",          "--layers",       "--width",   "--steps",    "--batch",
+    "--learning-rate", "--out",          "--resume",  "--schedule", "--stages",
+    "--data-parallel", "--microbatches", "--table",   "--json",     "--model",
+    "--forward",       "--backward",     "--machine", "--device",   "--priorities",
+    "--place",         "--most",         "--help",    "--endless",  "--plan"};
 
 /// Leaves the first flags of a command with many in its help.
 void keep_first_flags(CLI::App& command) {

@@ -45,13 +45,16 @@ void check_fit(const Plan& plan, const Training& training, int ranks) {
            ", this run has ", ranks);
   PG_CHECK(plan.stages == training.stages(), "the plan has ", counted(plan.stages, "stage"),
            ", the model is ", "cut into ", training.stages());
+  std::string users;
+  for (int stage : training.shared.stages) users += text(users.empty() ? "" : ",", stage);
+  const bool lacks_tied = plan.tied.empty() && !users.empty();
   PG_CHECK(plan.steps == 0 || plan.clip == (training.clip > 0), "gradients are ",
            plan.clip ? "not " : "", "clipped, but the plan is made with", plan.clip ? "" : "out",
            " clipping; make it by plan show or lower ... ",
-           plan.clip ? "without --clip (or clip 1), or train with --clip 1"
-                     : "--clip (clip 1 in a header of rows), or train with --clip 0");
-  std::string users;
-  for (int stage : training.shared.stages) users += text(users.empty() ? "" : ",", stage);
+           plan.clip    ? "without --clip (or clip 1), or train with --clip 1"
+           : lacks_tied ? text("--clip --tied (clip 1 tied ", users, " in a header of rows), or ",
+                               "train with --clip 0 --untied")
+                        : "--clip (clip 1 in a header of rows), or train with --clip 0");
   PG_CHECK(plan.tied == training.shared.stages, "the plan's tied stages are not the model's, ",
            users.empty() ? "which has none; make it by plan show or lower ... without --tied"
                          : text(users, "; make it by plan show or lower ... --tied (tied ", users,

@@ -74,6 +74,7 @@ TEST_CASE("-h shows the flags that one needs first, and says where all are") {
     CHECK(std::count(brief.begin(), brief.end(), '\n') <= 45);
     CHECK_THAT(brief, Contains(heading) && !Contains("--codec"));
   }
+  CHECK_THAT(run({"train_gpt", "-h"}).output, Contains("\n  --plan FILE "));
   CHECK_THAT(run({"sample_gpt", "-h"}).output, Contains("--top-k N") && !Contains(heading));
   const std::string brief = succeeded(run({"plan", "-h"})).output;
   CHECK(std::count(brief.begin(), brief.end(), '\n') <= 17);

@@ -277,6 +277,9 @@ TEST_CASE("a plan that does not fit the run is refused", "[failures]") {
   CHECK_THAT(refusal(small_training(2, false, 1), two_stages),
              Contains("gradients are clipped, but the plan is made without clipping; make it by "
                       "plan show or lower ... --clip (clip 1 in a header of rows), or"));
+  CHECK_THAT(refusal(small_training(2, true, 1), two_stages),
+             Contains("--clip --tied (clip 1 tied 0,1 in a header of rows), or train with --clip 0 "
+                      "--untied"));
   VerifiedPlan clips = plan_of("data", {.stages = 2, .clip = true});
   CHECK_THAT(refusal(small_training(2), clips),
              Contains("gradients are not clipped, but the plan is made with clipping; make it by "
