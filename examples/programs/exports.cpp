@@ -262,6 +262,7 @@ void export_gpt(const LoadedGpt& gpt, const fs::path& asked) {
   });
   unfinished->write(gpt);
   unfinished->put_in_place();
+  tell(text("wrote ", asked.string(), ": a GPT for Hugging Face's from_pretrained()"), std::cout);
 }
 
 fs::path export_of(const fs::path& run) { return run / "huggingface"; }
