@@ -231,11 +231,11 @@ bool diff(const fs::path& one, const fs::path& two) {
 int main(int argc, char** argv) {
   Flags flags("Looks into the checkpoints of runs, whatever wrote them.", "checkpoint");
   add_examples(flags, {{"Look for damage", "checkpoint verify runs/mine"},
-                       {"See what two runs have in common", "checkpoint diff runs/a runs/b"}});
+                       {"See where two runs differ", "checkpoint diff runs/a runs/b"}});
   fs::path one, two;
   const char* where = "a run's folder, or its checkpoint/";
-  auto command = [&](const char* name, const char* what, const char* example) {
-    Flags added = flags.command(name, what, {{what, example}});
+  auto command = [&](const char* name, const char* what, const Example& example) {
+    Flags added = flags.command(name, what, {example});
     added.words("DIR", one, "", where).required();
     return added;
   };
@@ -243,23 +243,23 @@ int main(int argc, char** argv) {
           "Reads all bytes of a folder's checkpoints, and of the export and what is saved aside in "
           "diverged/ beside them, and compares their checksums; ends with status 1 if one is "
           "damaged.",
-          "checkpoint verify runs/mine");
+          {"Look for damage", "checkpoint verify runs/mine"});
   command("list",
           "Names the updates of a folder's checkpoints, from which train_gpt --resume DIR --at "
           "UPDATE continues, and those in diverged/, if the run has diverged.",
-          "checkpoint list runs/mine");
+          {"See from where a run can go on", "checkpoint list runs/mine"});
   command("show", "Prints what the newest checkpoint of a folder holds.",
-          "checkpoint show runs/mine");
+          {"See a run's flags and tensors", "checkpoint show runs/mine"});
   command("diff",
           "Prints the flags and tensors in which two runs' newest checkpoints differ; ends with "
           "status 1 if they do.",
-          "checkpoint diff runs/a runs/b")
+          {"See where two runs differ", "checkpoint diff runs/a runs/b"})
       .words("OTHER", two, "", where)
       .required();
   command("export",
           "Writes the newest intact checkpoint of a GPT into a folder, for Hugging Face's "
           "from_pretrained().",
-          "checkpoint export runs/mine exported")
+          {"Write a model for transformers", "checkpoint export runs/mine exported"})
       .words("FOLDER", two, "", "a folder that is new, empty or an earlier export")
       .required();
   return run_program(flags, [&] {
