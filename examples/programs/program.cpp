@@ -80,7 +80,8 @@ class Help : public CLI::Formatter {
   }
   std::string make_help(const CLI::App* app, std::string name,
                         CLI::AppFormatMode mode) const override {
-    const std::string all = CLI::Formatter::make_help(app, std::move(name), mode);
+    std::string all = CLI::Formatter::make_help(app, std::move(name), mode);
+    if (app->get_prefix_command()) all.insert(all.find("[FLAGS]") + 7, " PROGRAM [ITS FLAGS]");
     return CLI::detail::find_and_replace(all, "\n\n\n", "\n\n");
   }
   std::string make_description(const CLI::App* app) const override {

@@ -88,6 +88,7 @@ TEST_CASE("every program has a version, and commands are found by a near name") 
     const Finished version = succeeded(run({name, "--version"}));
     CHECK(version.output.starts_with(std::string(name) + " of plangrad 0."));
   }
+  CHECK_THAT(run({"elastic", "-h"}).output, Contains("Usage: elastic [FLAGS] PROGRAM [ITS FLAGS]"));
   CHECK(run({"plan", "show", "--version"}).output == run({"plan", "--version"}).output);
   CHECK_THAT(run({"pipeline", "--help"}).output, Contains("pipeline has no flags"));
   check_ended(run({"pipeline", "-V"}), 2, "pipeline has no flags");
