@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "autograd/cpu/cpu_backend.h"
+#include "autograd/version.h"
 #include "nn/models/model.h"
 #include "parallel/engine/engine.h"
 #include "parallel/schedules/schedule.h"
@@ -50,7 +51,9 @@ struct Points : Batches {
 
 int main(int argc, char** argv) {
   if (argc > 1) {
-    const bool asks = std::string(argv[1]) == "--help" || std::string(argv[1]) == "-h";
+    const std::string word = argv[1];
+    if (word == "--version") return std::printf("pipeline of plangrad %s\n", version()), 0;
+    const bool asks = word == "--help" || word == "-h";
     std::fputs("pipeline has no flags: it trains on four ranks, and on one\n",
                asks ? stdout : stderr);
     return asks ? 0 : 2;

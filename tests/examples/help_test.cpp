@@ -84,7 +84,7 @@ TEST_CASE("-h shows the flags that one needs first, and says where all are") {
 
 TEST_CASE("every program has a version, and commands are found by a near name") {
   for (const char* name : {"train_gpt", "train_resnet", "sample_gpt", "train_vocabulary", "plan",
-                           "checkpoint", "elastic"}) {
+                           "checkpoint", "elastic", "pipeline"}) {
     const Finished version = succeeded(run({name, "--version"}));
     CHECK(version.output.starts_with(std::string(name) + " of plangrad 0."));
   }
