@@ -47,7 +47,7 @@ results=tests/benchmarks/results
 {
   lab=$results/codec_lab.md losses=tutorials/figures/measured_codecs.md
   pruned=tutorials/figures/measured_pruned.md dance=tutorials/figures/measured_dance.md
-  torch=$results/against_pytorch_2.15.0.md hundred=tutorials/figures/measured_pretended_hundred.md
+  torch=$results/against_pytorch_2.15.0.md hundred=tutorials/figures/measured_pretended_hundred.md longer=tutorials/figures/measured_longer.md
   echo '| from [all tables](RESULTS.md) | result | measured on | date |'
   echo '| --- | --- | --- | --- |'
   echo "| [Gradient sums in 4 bits](RESULTS.md#speed-on-a-slow-network) between four hosts on a slow network | $(cell $lab '`quantize:4`' 5) times the tokens/s of" \
@@ -60,7 +60,8 @@ results=tests/benchmarks/results
     "$(cell $dance '8 | alike | `cyclic-v2`' 5 | sed 's/.*(\(.*\))/\1/') times data parallelism's $(machine $dance)"
   echo "| [PipeDream-2BW](RESULTS.md#a-pipeline-that-never-drains), eight stages on pretended devices, a hundred updates |" \
     "$(awk -v slow="$(cell $hundred 1f1b 3)" -v fast="$(cell $hundred 2bw 3)" 'BEGIN { printf "%.2f", fast / slow }')" \
-    "times the updates/s of 1F1B, a bubble of $(cell $hundred 2bw 4) instead of $(cell $hundred 1f1b 4) $(machine $hundred)"
+    "times the updates/s of 1F1B, a bubble of $(cell $hundred 2bw 4) instead of $(cell $hundred 1f1b 4); in [other runs](tutorials/07-two-versions-of-the-weights.md#what-the-staleness-does-to-training)" \
+    "of 2000 updates, validation loss $(cell $longer '16 | 2bw' 3) instead of $(cell $longer '16 | 1f1b' 3) $(machine $hundred)"
   echo "| [Simulated times](RESULTS.md#measured-beside-simulated) of all schedules, and of sums over replicas" \
     "by every reduction, on links and on shared cards | off by" \
     "$(sed -n 's/^Size of the error over all runs: \(.*\)\.$/\1/p' $results/pretended.md | sort -k 5,5nr | head -n 1) $(machine $results/pretended.md)"

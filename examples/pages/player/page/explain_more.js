@@ -60,8 +60,7 @@ function whyStale(state) {
       `So the gradient was taken ${late} update${late > 1 ? 's' : ''} too early: W(${made}) = ` +
           `W(${made - 1}) − lr × gradient at W(${data.version[i]}). That is its staleness, ${
               late}.`,
-      'It is the price of a pipeline that never runs empty; training gets along with it, as ' +
-          'the papers show.'
+      'It is the price of a pipeline that never runs empty; chapter 7 has its cost in loss.'
     ]
   };
 }
