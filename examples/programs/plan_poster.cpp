@@ -237,8 +237,8 @@ std::string schedule_poster(bool all) {
       "Each picture is a plan: a text of four rows, which plangrad verifies, simulates and trains "
       "with. All compute 16 microbatches; a backward takes as long as two forwards, messages take "
       "no time. Blue: forward. Orange, yellow, pink: backward and its parts. Lighter: newer "
-      "weights. Vertical line: update. Hatched: idle. Grey area: activations alive on all ranks, "
-      "whose peak is kept, in microbatches.";
+      "weights. Vertical line: update. Hatched: idle. Grey area: activations alive on all ranks "
+      "together, whose peak is kept, in microbatches of the whole model.";
   if (all)
     poster.explanation +=
         " White bar: first or second stage of a rank. Stale: updates between the weights that a "

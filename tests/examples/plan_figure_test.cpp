@@ -63,6 +63,7 @@ TEST_CASE("plan poster draws six schedules, or all") {
   CHECK_THAT(output_of({"plan", "poster", "--out", file}), Contains("wrote " + file));
   // gpipe, 1f1b, zb-h1, 2bw, cyclic-v2 and data
   CHECK(count(read_file(file), "class=\"area\"") == 6);
+  CHECK_THAT(read_file(file), Contains("whole model.</text>"));  // what the number is of
   output_of({"plan", "poster", "--all", "--out", file});
   const std::string all = read_file(file);
   // `data` twice, and recycle, which has lost ranks, not at all
