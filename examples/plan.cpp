@@ -344,7 +344,9 @@ const std::vector<Command>& commands() {
       order_command(),
       place_command(),
       {"compare",
-       "Prints the numbers of two plans side by side.",
+       "Prints the numbers of two plans side by side, those that differ first; of numbers by rank, "
+       "the largest. Peak forwards are those whose activations a rank keeps at once, peak in "
+       "models the same in microbatches of the whole model. tutorials/plan-json.md explains all.",
        {{"Compare two schedules of one size",
          "plan compare gpipe 1f1b --stages 4 --microbatches 8 --backward 2"},
         {"Compare an edited plan with a schedule's", "plan compare my.plan 1f1b"}},

@@ -152,15 +152,16 @@ std::string size_note(const NamedFacts& a, const NamedFacts& b) {
 
 std::string compared(const NamedFacts& a, const NamedFacts& b) {
   const std::size_t width = std::max({a.name.size(), b.name.size(), std::size_t{10}}) + 2;
-  std::string all = fmt::format("{:<27}{:<{}}{:<{}}difference\n", "", a.name, width, b.name, width);
+  std::string differ, same;
   for_each_number(a, b, [&](const PlanFact& fact, double of_a, double of_b) {
     std::string line =
         fmt::format("{:<27}{:<{}}{:<{}}{}", fact.name, number_text(of_a, fact.unit), width,
                     number_text(of_b, fact.unit), width, difference_text(fact, of_a, of_b));
     line.erase(line.find_last_not_of(' ') + 1);
-    all += line + "\n";
+    (of_a == of_b ? same : differ) += line + "\n";
   });
-  return all;
+  return fmt::format("{:<27}{:<{}}{:<{}}difference\n{}{}", "", a.name, width, b.name, width, differ,
+                     same);
 }
 
 json compared_json(const NamedFacts& a, const NamedFacts& b) {

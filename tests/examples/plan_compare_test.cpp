@@ -15,6 +15,7 @@ TEST_CASE("plan compare prints the numbers of two schedules, and their differenc
   CHECK_THAT(text, Contains("gpipe       1f1b        difference"));
   CHECK_THAT(text, Contains("\npeak forwards              8           4           -4, x 0.5\n"));
   CHECK_THAT(text, Contains("\nmakespan                   33 s        33 s\n"));
+  CHECK(text.rfind(", x ") < text.find("\nranks "));  // numbers that differ come first
   const nlohmann::json both = json_of(words);
   CHECK(both["difference"]["peak forwards"] == -4);
   CHECK(both["difference"]["makespan"] == 0);
