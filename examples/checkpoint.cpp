@@ -269,9 +269,8 @@ int main(int argc, char** argv) {
     if (typed == "diff") return diff(one, two) ? 1 : 0;
     if (typed == "list") return list(one), 0;
     if (typed == "show") return show(one), 0;
-    if (typed != "export")
-      throw UsageError("no command given: use verify, list, show, diff or export");
-    export_gpt(usage([&] { return load_gpt(one, plangrad::autograd::cpu_device()); }), two);
-    return 0;
+    if (typed == "export")
+      return export_gpt(usage([&] { return load_gpt(one, cpu_device()); }), two), 0;
+    throw UsageError("no command given: use verify, list, show, diff or export");
   });
 }

@@ -108,8 +108,7 @@ json warnings(const json& differences, const std::vector<json>& summaries) {
   std::set<std::string> files;  // by name: machines keep one text in different places
   std::set<json> steps;
   for (const json& summary : summaries) {
-    const json flags = summary.at("config").value("flags", json::object());
-    const json data = flags.value("--data", json());
+    const json data = summary.at("config").value("flags", json::object()).value("--data", json());
     files.insert(data.is_string() ? fs::path(data.get<std::string>()).filename().string() : "");
     steps.insert(summary.value("steps", json()));
   }

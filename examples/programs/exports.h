@@ -15,8 +15,7 @@ std::string file_checksum(const std::filesystem::path& path);
 
 /// Writes a model into a folder for Hugging Face's from_pretrained(): weights, configuration,
 /// tokenizer, and the list. Pruned weights are written as zeros. The folder is complete, or as it
-/// was before; files in it that no export writes stay. A link to a folder is followed. Prints a
-/// line that names the folder.
+/// was before; files in it that no export writes stay. Follows a link to a folder. Prints a line.
 /// throws: UsageError unless the folder is new, empty or an earlier export that nobody changed
 void export_gpt(const LoadedGpt& gpt, const std::filesystem::path& folder);
 

@@ -39,8 +39,7 @@ std::vector<Part> validation_parts(std::int64_t size, std::int64_t rows, std::in
 /// layout, so that losses of layouts can be compared bit for bit.
 std::int64_t validated_rows(const Examples& examples, std::int64_t batch) {
   const Shape one = examples.shape({0, 1});
-  const std::int64_t most = one.rank() == 2 ? 4096 / one[1] : 256;
-  return std::clamp<std::int64_t>(most, 1, batch);
+  return std::clamp<std::int64_t>(one.rank() == 2 ? 4096 / one[1] : 256, 1, batch);
 }
 
 class PartedData : public RunData {

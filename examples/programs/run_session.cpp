@@ -182,8 +182,7 @@ bool train(const RunFlags& flags, const ReadyRun& run, Transport& real, int plac
   // Wrap the transport for devices that have their own memory.
   const std::unique_ptr<Transport> outer =
       kind.transport(inner, device, flags.transport == "nccl", flags.timeout);
-  Transport& transport = outer ? *outer : inner;
-  return run_session(run.training, transport, device, *data, settings);
+  return run_session(run.training, outer ? *outer : inner, device, *data, settings);
 }
 
 /// Runs `work`. If it fails, saves what the ranks of this process have left, and says so. A process

@@ -85,8 +85,7 @@ TEST_CASE("a run of a program without checksums goes on, and a line says so", "[
   CHECK_THAT(resumed.errors, Contains("note: ") && Contains("of update 2 has no checksums"));
   CHECK(std::count(resumed.errors.begin(), resumed.errors.end(), '\n') == 1);
   CHECK(steps_in_metrics(out) == std::vector<int>{1, 2, 3, 4});
-  const Finished verified = succeeded(run({"checkpoint", "verify", out}));
-  CHECK_THAT(verified.output,
+  CHECK_THAT(succeeded(run({"checkpoint", "verify", out})).output,
              Contains("update 4: intact") && Contains("update 2: complete, but without checksums"));
 }
 
@@ -320,8 +319,7 @@ TEST_CASE("the program checkpoint verifies, shows and compares", "[checkpoint]")
                            "flag     --layers 1\n", "file     model-6.safetensors\n",
                            "tensor   wte.weight F32 (11,16) "})
     CHECK_THAT(shown.output, Contains(part));
-  const Finished same = succeeded(run({"checkpoint", "diff", one, runs.path("same")}));
-  CHECK(same.output.empty());
+  CHECK(succeeded(run({"checkpoint", "diff", one, runs.path("same")})).output.empty());
   const Finished other = run({"checkpoint", "diff", one, runs.path("other")});
   CHECK(other.status == 1);
   for (const char* part :

@@ -45,8 +45,7 @@ Words scripted(const Runs& runs, const std::string& script) {
   return {"--mpirun", "sh " + runs.path("script")};
 }
 std::ptrdiff_t starts(const Runs& runs) {
-  const std::string lines = plangrad::nn::read_file(runs.path("starts"));
-  return std::ranges::count(lines, '\n');
+  return std::ranges::count(plangrad::nn::read_file(runs.path("starts")), '\n');
 }
 
 std::int64_t saved(const Runs& runs, const std::string& name) {

@@ -166,8 +166,7 @@ TEST_CASE("rows that pad a model's table are loaded and trained with, and never 
   write_padded(runs.base, padded);
   const Words greedy{"--prompt", "abc", "--tokens", "20", "--temperature", "0"};
   auto text_of = [&](const std::string& from) {
-    const Finished written = succeeded(run(Words{"sample_gpt", "--from", from} + greedy));
-    return written.output;
+    return succeeded(run(Words{"sample_gpt", "--from", from} + greedy)).output;
   };
   CHECK(text_of(padded) == text_of(runs.base));
 

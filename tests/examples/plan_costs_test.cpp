@@ -45,8 +45,7 @@ nlohmann::json flags_of(const Runs& runs, const std::string& name) {
 
 TEST_CASE("a search takes seconds, model, batch and devices from a run") {
   const TimedRun run;
-  const nlohmann::json costs = summary_of(run.path("timed"))["costs"];
-  CHECK(costs["forward"] == nlohmann::json{0.01, 0.02});
+  CHECK(summary_of(run.path("timed"))["costs"]["forward"] == nlohmann::json{0.01, 0.02});
 
   const nlohmann::json found = json_of(run.search());
   CHECK(found["devices"] == 2);

@@ -51,8 +51,7 @@ TEST_CASE("plan draw makes figures of one size and scale, if asked for") {
     const std::string file = folder / (schedule + std::string(".svg"));
     output_of(small_plan("draw", schedule) +
               Words{"--width", "700", "--seconds", "50", "--out", file});
-    const std::string figure = plangrad::nn::read_file(file);
-    CHECK_THAT(figure, Contains("width=\"700\"") && Contains(">50</text>"));
+    CHECK_THAT(plangrad::nn::read_file(file), Contains("width=\"700\"") && Contains(">50</text>"));
   }
   for (const Words& size : {Words{"--width", "700"}, Words{"--seconds", "50"}})
     check_refused(small_plan("draw", "2bw") + size,

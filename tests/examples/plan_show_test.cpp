@@ -74,8 +74,7 @@ TEST_CASE("plan show --json has the header, the rows as words, and the facts") {
   CHECK(encoded["header"]["codec"] == "quantize:4:64");
   CHECK(encoded["header"]["channel"] == "none");
   Folder folder;
-  const std::string bad = folder.write("bad.plan", hanging_plan);
-  nlohmann::json shown = json_of({"plan", "show", bad});
+  nlohmann::json shown = json_of({"plan", "show", folder.write("bad.plan", hanging_plan)});
   CHECK(shown["rows"][1][0] == "0a0<0");
   CHECK(shown["facts"]["verified"] == false);
   CHECK(shown["facts"]["rule"] == "hang");

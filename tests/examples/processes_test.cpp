@@ -122,8 +122,7 @@ TEST_CASE("processes that don't know of each other, or differ, are refused befor
 TEST_CASE("when a process is killed, every other one ends with its report, or was told before") {
   Runs runs{model + Words{"--stages", "3", "--steps", "1000000", "--evaluate-every", "0"}};
   const std::string id = runs.path("process");
-  const Words words = runs.words("run", {"--transport", "mpi"});
-  Running job(mpirun_words(processes(3, words, noting_id(id))));
+  Running job(mpirun_words(processes(3, runs.words("run", {"--transport", "mpi"}), noting_id(id))));
   wait_for_steps(runs.path("run"), 6);
   REQUIRE(::kill(std::stoi(plangrad::nn::read_file(id + "1")), SIGKILL) == 0);
   Finished result = job.finish();

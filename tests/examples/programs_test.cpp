@@ -231,8 +231,7 @@ TEST_CASE("whole numbers are decimal in every program, also with zeros in front"
   CHECK(check_status(0, sampled + Words{"010"}) == check_status(0, sampled + Words{"10"}));
   const Words vocabulary{"train_vocabulary", "--data", data, "--out", folder / "pairs", "--size"};
   check_status(0, vocabulary + Words{"0258"});
-  const std::string ids = files_in(folder / "pairs").at("vocab.json");
-  CHECK(nlohmann::json::parse(ids).size() == 258);
+  CHECK(nlohmann::json::parse(files_in(folder / "pairs").at("vocab.json")).size() == 258);
   for (const char* other : {"0x10", "1e1", "+10", " 10", "0b1", "1'0"})
     check_status(2, tiny_run(data, folder / "new", {"--steps", other}));
 }

@@ -251,8 +251,7 @@ TEST_CASE("others' events for TensorBoard stay, and a run's own are written anew
   CHECK(count("events.out.tfevents.", "theirs") == 3);
   CHECK(count("events.out.tfevents.", "") == 4);
   // Of a checkpoint that names none, as earlier versions left it, the newest one is not replaced.
-  const std::string path = out + "/checkpoint/manifest.json";
-  auto manifest = nlohmann::json::parse(plangrad::nn::read_file(path));
+  auto manifest = nlohmann::json::parse(plangrad::nn::read_file(out + "/checkpoint/manifest.json"));
   manifest["run"]["metrics"].erase("events");
   runs.folder.write("run/checkpoint/manifest.json", signed_manifest(manifest));
   runs.resume("run", {"--steps", "7"});

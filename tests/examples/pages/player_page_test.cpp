@@ -22,8 +22,7 @@ nlohmann::json data_of(const std::string& page) {
 
 TEST_CASE("player page: it holds plans, answers and the list of schedules") {
   const std::string request = R"({"schedule":"2bw","stages":2,"microbatches":2,"steps":2})";
-  const std::string page = player_page({{request}, {R"({"schedule":"1f1b"})"}});
-  const nlohmann::json data = data_of(page);
+  const nlohmann::json data = data_of(player_page({{request}, {R"({"schedule":"1f1b"})"}}));
   CHECK(data["plans"].size() == 2);
   CHECK(data["plans"][0]["request"]["schedule"] == "2bw");
   CHECK(data["plans"][0]["answer"]["facts"]["staleness"] == 1);
@@ -54,8 +53,7 @@ TEST_CASE("player page: it needs no network, and all that its scripts look up is
 }
 
 TEST_CASE("player page: it says by which command and version it was made") {
-  const std::string page = player_page({{R"({"schedule":"1f1b"})"}}, "plan draw");
-  CHECK(data_of(page)["made"] ==
+  CHECK(data_of(player_page({{R"({"schedule":"1f1b"})"}}, "plan draw"))["made"] ==
         nlohmann::json{{"command", "plan draw"}, {"version", autograd::version()}});
 }
 

@@ -43,8 +43,7 @@ TEST_CASE("figures of equal width and seconds have one scale of time", "[draw]")
     CHECK(width_of(draw_svg(*timeline, options)) == 900);
   }
   CHECK(suitable_layout(short_one).pixels_per_second != suitable_layout(dance).pixels_per_second);
-  const std::string cut = draw_svg(dance, {.seconds = 5});
-  CHECK_THAT(cut, Contains("Drawn: the first 5 s of 30 s."));
+  CHECK_THAT(draw_svg(dance, {.seconds = 5}), Contains("Drawn: the first 5 s of 30 s."));
   CHECK_THROWS_WITH(draw_svg(dance, {.width = 150}), Contains("of 150 pixels leaves 43 for"));
 }
 

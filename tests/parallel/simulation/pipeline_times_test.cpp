@@ -45,8 +45,7 @@ TEST_CASE("simulate: two updates save what a pipeline fills and drains where the
   for (const Schedule* schedule : schedules()) {
     INFO(schedule->name);
     const auto seconds = [&](int steps) {
-      const int micros = schedule->cyclic ? 4 : 8;
-      const Layout layout{.stages = 4, .microbatches = micros, .steps = steps};
+      const Layout layout{.stages = 4, .microbatches = schedule->cyclic ? 4 : 8, .steps = steps};
       return simulate_unverified(make_plan(schedule->name, layout), Costs()).makespan();
     };
     CHECK((2 * seconds(1) - seconds(2) >= 3) == schedule->overlaps);
