@@ -120,11 +120,12 @@ static bool has_events(const fs::path& out) {
 }
 
 /// Whether a folder is that of a run which never saved: it has its events, an empty checkpoint/,
-/// and was not seen to end.
+/// and was seen neither to save nor to end.
 static bool is_of_unsaved_run(const fs::path& out) {
   std::error_code none;
   const nlohmann::json summary = parallel::json_in(out / "summary.json");
   if (summary.is_object() && summary.value("state", "running") != "running") return false;
+  if (summary.dump().find(R"("text":"checkpoint saved")") != std::string::npos) return false;
   return fs::is_directory(out / "checkpoint", none) && has_events(out);  // else it was moved away
 }
 

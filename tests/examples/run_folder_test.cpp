@@ -274,6 +274,8 @@ TEST_CASE("a run that never saved is begun anew by the same command") {
   runs.folder.write("run/summary.json", R"({"state":"running"})");
   check_untouched(runs.path("run"), words, "has metrics.jsonl, which the run would replace");
   fs::create_directory(runs.path("run/checkpoint"));
+  runs.folder.write("run/summary.json", R"({"events":[{"text":"checkpoint saved"}]})");
+  check_untouched(runs.path("run"), words, "has metrics.jsonl, which the run would replace");
   runs.folder.write("run/checkpoint/model-6.safetensors", "weights");
   check_untouched(runs.path("run"), words, "is of no checkpoint that the run could continue");
 }
