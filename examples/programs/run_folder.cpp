@@ -266,8 +266,9 @@ void check_out(const parallel::SessionScope& scope) {
     PG_CHECK(resumes || file.path().extension() != ".safetensors", file.path().string(),
              " is of no checkpoint that the run could continue: move it away, name another ",
              "folder, or replace it with --overwrite");
-  if (is_of_unsaved_run(out)) return;
-  for (const char* name : resumes ? all.first(names.size() - 2) : all)
+  constexpr std::size_t early = 4;  // names that a run gives files before it saves
+  const auto others = all.subspan(is_of_unsaved_run(out) ? early : 0);
+  for (const char* name : resumes ? others.first(others.size() - 2) : others)
     PG_CHECK(!fs::exists(fs::symlink_status(out / name, ignored)), "--out ", out.string(), " has ",
              name, ", which the run would replace, and no run that wrote it: name another folder, ",
              "or replace it with --overwrite");

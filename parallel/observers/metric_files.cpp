@@ -61,18 +61,22 @@ json json_of(const std::string& text) try {
   return nullptr;
 }
 
-/// TensorBoard's files that a folder's run saved as its own; the newest one of a run that never
-/// saved. None if its checkpoint names none: the newest one may be another run's.
+/// TensorBoard's files that a folder's run saved as its own. One that never saved wrote its lines
+/// and its events at the same time. None if that is unclear: they may be another run's.
 std::vector<std::string> saved_events(const fs::path& folder) try {
   const auto run = nn::read_manifest(folder / "checkpoint", nn::manifest_name).run;
   return run->at("metrics").at("events").get<std::vector<std::string>>();
 } catch (const std::exception&) {
   if (!nn::manifests_of(folder / "checkpoint").empty()) return {};
-  std::string newest;
-  for (const fs::directory_entry& file : fs::directory_iterator(folder))
-    if (const std::string name = file.path().filename().string(); is_event_file(name))
-      newest = std::max(newest, name);
-  return {newest};
+  std::error_code none;
+  std::vector<std::string> found;
+  const auto written = fs::last_write_time(folder / "metrics.jsonl", none);
+  for (const fs::directory_entry& file : fs::directory_iterator(folder)) {
+    const auto apart = std::chrono::abs(file.last_write_time(none) - written);
+    if (is_event_file(file.path().filename().string()) && apart < std::chrono::seconds(1))
+      found.push_back(file.path().filename().string());
+  }
+  return found.size() == 1 ? found : std::vector<std::string>();
 }
 
 /// The number under a key, or 0: lines of a file may be damaged.

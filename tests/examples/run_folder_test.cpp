@@ -266,8 +266,18 @@ TEST_CASE("a run that never saved is begun anew by the same command") {
   wait_for_steps(runs.path("run"), 3);
   killed.signal(SIGKILL);
   killed.finish();
+  for (const std::string name : {"recorded.plan", "trace.json", "plan.html"}) {
+    runs.folder.write("run/" + name, "mine");  // such a run has not written it
+    check_untouched(runs.path("run"), words, "has " + name + ", which the run would replace");
+    fs::remove(runs.path("run/" + name));
+  }
+  const std::string theirs = "run/events.out.tfevents.9999999999.plangrad";
+  runs.folder.write(theirs, "mine");
+  fs::last_write_time(runs.path(theirs), fs::file_time_type::clock::now() + std::chrono::hours(1));
   check_ended(run(words), 0, "holds an earlier run, which stays until this one saves");
   CHECK(losses_by_update(runs.path("run")).size() == 6);
+  CHECK(plangrad::nn::read_file(runs.path(theirs)) == "mine");
+  fs::remove(runs.path(theirs));
   fs::remove_all(runs.path("run/checkpoint"));  // its metrics are those of a run that has ended
   check_untouched(runs.path("run"), words, "has metrics.jsonl, which the run would replace");
   // Nor is one begun anew that saved, was killed, and has its checkpoints elsewhere now.
