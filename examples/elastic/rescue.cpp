@@ -6,7 +6,6 @@
 #include "autograd/backend.h"
 #include "autograd/cpu/cpu_backend.h"
 #include "examples/programs/run_folder.h"
-#include "parallel/observers/metric_files.h"
 #include "parallel/transports/launch.h"
 #include "parallel/transports/threads_transport.h"
 
@@ -195,7 +194,7 @@ void Rescuer::failed(SessionRank& rank) noexcept try {
 }
 
 Rescue::Rescue(const SessionScope& scope)
-    : given_up_(scope.given_up < 0 ? "" : newest_in(scope.out).checksum) {}
+    : own_(scope.out), given_up_(scope.given_up < 0 ? "" : newest_in(scope.out).checksum) {}
 
 void Rescue::add_remains_of(SessionRank& rank, bool diverged) try {
   if (diverged) diverged_ = true;
@@ -322,8 +321,7 @@ std::string Rescue::commit(int update, const fs::path& out, const RescueSettings
   if (!lock || !lock->is_here() || out != settings.scope.out)
     lock = std::make_shared<FolderLock>(out);
   const std::vector<std::string> earlier = lines_until(update, settings, rate);
-  // Whether the lines there are this session's; it has looked at those of an earlier one.
-  const bool has_own = out == settings.scope.out && lines_so_far(out) == out / "metrics.jsonl";
+  const bool is_own = lines_so_far(out) == out / "metrics.jsonl";  // not an earlier session's
   MetricFiles lines(out, settings.unit, [&](const TakeLine& take) {
     for (const std::string& line : earlier) take(nn::parse_json(line));
   });
@@ -349,9 +347,11 @@ std::string Rescue::commit(int update, const fs::path& out, const RescueSettings
       {.count = std::max(2, settings.scope.keep),
        .last = std::max(newest_save(out), remains_.front().first),
        .given_up = out == settings.scope.out ? settings.scope.given_up : newest_save(out)});
-  const std::string kept = has_own ? keep_lost_metrics(out) : "";
-  lines.replace_earlier();
-  return kept;
+  std::string kept;
+  if (out == settings.scope.out)
+    kept = is_own ? keep_lost_metrics(out)
+                  : own_.make_way("metrics.jsonl") + own_.make_way("metrics.csv");
+  return kept + lines.replace_earlier();
 }
 
 }  // namespace plangrad::examples

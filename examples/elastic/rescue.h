@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "parallel/observers/metric_files.h"
 #include "parallel/session/saving.h"
 #include "parallel/session/session_rank.h"
 
@@ -87,6 +88,7 @@ class Rescue {
 
   std::mutex mutex_;
   std::vector<Remains> remains_;
+  OwnFiles own_;           // as they were before the session
   std::string given_up_;   // checksum of the newest save that the run did not continue from
   std::string forbidden_;  // why; empty: it is not
   std::atomic<bool> diverged_ = false;

@@ -123,10 +123,7 @@ bool RunCopy::is_own(const fs::path& path) const {
 void RunCopy::make_way(const fs::path& path) const {
   const fs::file_status there = fs::symlink_status(path);
   if (!fs::exists(there) || fs::is_directory(there) || is_own(path)) return;
-  const fs::path aside = parallel::name_aside(path);
-  fs::rename(path, aside);
-  tell(text("elastic: ", path.string(), " is not what this run left there: it stays in ",
-            aside.string()));
+  tell("elastic: others have changed the run's files" + parallel::move_aside(path));
 }
 
 void RunCopy::make_folder(const fs::path& path) const {

@@ -215,11 +215,9 @@ std::string keep_lost_metrics(const fs::path& run) {
   std::string kept;
   for (const char* name : {"metrics.jsonl", "metrics.csv"}) {
     const fs::path file = run / name, next = file.string() + partial;
-    std::error_code problem;
-    if (!fs::exists(next) || parallel::begins_as(next, parallel::written_in(file))) continue;
-    const fs::path aside = parallel::name_aside(file);
-    fs::rename(file, aside, problem);
-    if (!problem) kept += text("; what ", file.string(), " was stays in ", aside.string());
+    const bool is_there = fs::exists(file) && fs::exists(next);
+    if (is_there && !parallel::begins_as(next, parallel::written_in(file)))
+      kept += parallel::move_aside(file);
   }
   return kept;
 }

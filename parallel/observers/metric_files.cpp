@@ -79,6 +79,15 @@ std::vector<std::string> saved_events(const fs::path& folder) try {
   return found.size() == 1 ? found : std::vector<std::string>();
 }
 
+/// Tells a file from another one, and from itself after a change, also under a new name. Empty if
+/// there is none.
+std::string state_of(const fs::path& path) {
+  struct stat there = {};
+  if (::lstat(path.c_str(), &there) != 0) return "";
+  return autograd::text(there.st_dev, ' ', there.st_ino, ' ', there.st_size, ' ',
+                        there.st_mtim.tv_sec, ' ', there.st_mtim.tv_nsec);
+}
+
 /// The number under a key, or 0: lines of a file may be damaged.
 double number_in(const json& line, const char* key) {
   const auto found = line.find(key);
@@ -125,6 +134,29 @@ fs::path name_aside(const fs::path& file) {
        ++number)
     aside = file.parent_path() / autograd::text(name, ".before-", number);
   return aside;
+}
+
+std::string move_aside(const fs::path& file) {
+  const fs::path aside = name_aside(file);
+  std::error_code problem;
+  fs::rename(file, aside, problem);
+  PG_CHECK(!problem, "can't rename ", file.string(), " to ", aside.string(), ": ",
+           problem.message(), "; move it away");
+  return autograd::text("; ", file.string(), " stays in ", aside.string());
+}
+
+OwnFiles::OwnFiles(fs::path folder) : folder_(std::move(folder)) {
+  std::error_code none;
+  for (const fs::directory_entry& file : fs::directory_iterator(folder_, none))
+    note(file.path().filename().string());
+}
+
+void OwnFiles::note(const std::string& name) { own_[name] = state_of(folder_ / name); }
+
+std::string OwnFiles::make_way(const std::string& name) const {
+  const auto own = own_.find(name);
+  const std::string now = state_of(folder_ / name);
+  return now.empty() || (own != own_.end() && own->second == now) ? "" : move_aside(folder_ / name);
 }
 
 AppendedFile::AppendedFile(const fs::path& path) : file_(nn::create_file(path)) {}
@@ -213,6 +245,7 @@ json line_of(const HeardUpdate& update, std::int64_t units, const std::string& u
 MetricFiles::MetricFiles(fs::path folder, const std::string& unit, const MetricLines& earlier,
                          const TakeLine& hears)
     : folder_(std::move(folder)),
+      own_(folder_),
       columns_{{"step", ""},
                {"loss", "loss/training"},
                {"validation_loss", "loss/validation"},
@@ -265,10 +298,9 @@ std::string MetricFiles::move_changed_aside(MetricLines& left) const {
   const bool is_whole = begins_as(lines, lines_->written());
   std::string told = "others have moved or changed the metrics";
   for (const auto& each : files()) {
-    const fs::path path = folder_ / each.first, aside = name_aside(path);
+    const fs::path path = folder_ / each.first;
     if ((is_whole && is_there(each)) || !fs::exists(fs::symlink_status(path))) continue;
-    fs::rename(path, aside);
-    told += autograd::text(", ", path.string(), " stays in ", aside.string());
+    told += move_aside(path);
   }
   if (is_whole) std::ofstream(path(), std::ios::app);  // beside which new ones replace the events
   return told + "; the run goes on, and writes them anew" +
@@ -294,22 +326,29 @@ void MetricFiles::write_at(double time, const json& line) {
   }
 }
 
-void MetricFiles::replace_earlier() {
-  if (suffix_.empty()) return;
+std::string MetricFiles::replace_earlier() {
+  std::string told;
+  if (suffix_.empty()) return told;
   auto move = [&](const std::string& from, const std::string& to) {
+    if (!fs::exists(folder_ / from)) return;  // a try before this one has moved it
+    told += own_.make_way(to);
     std::error_code problem;
     fs::rename(folder_ / from, folder_ / to, problem);  // the open file moves along
-    PG_CHECK(!problem, "can't replace ", (folder_ / to).string(), ": ", problem.message());
+    PG_CHECK(!problem, "can't replace ", (folder_ / to).string(), ": ", problem.message(), told);
   };
   move("metrics.jsonl" + suffix_, "metrics.jsonl");
   move("metrics.csv" + suffix_, "metrics.csv");
   std::error_code ignored;
-  for (const std::string& name : own_events_)
-    if (is_event_file(name)) fs::remove(folder_ / name, ignored);
+  for (const std::string& name : own_events_) {
+    if (!is_event_file(name)) continue;
+    told += own_.make_way(name);
+    fs::remove(folder_ / name, ignored);
+  }
   own_events_ = {own_events_.back()};
   move("events" + suffix_, own_events_.back());
   suffix_.clear();
   nn::sync_to_disk(folder_);
+  return told;
 }
 
 json MetricFiles::written() {

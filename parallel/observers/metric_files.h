@@ -68,6 +68,21 @@ nlohmann::json line_of(const HeardUpdate& update, std::int64_t units, const std:
 using TakeLine = std::function<void(const nlohmann::json& line)>;
 using MetricLines = std::function<void(const TakeLine& take)>;
 
+/// The files of a folder that a run may replace: those that are as it found or wrote them.
+class OwnFiles {
+ public:
+  /// Notes the files that are in the folder now; there may be no such folder.
+  explicit OwnFiles(std::filesystem::path folder = {});
+  /// Notes a file as it is now.
+  void note(const std::string& name);
+  /// Calls move_aside() with a file that is not as it was noted. Returns what to tell, or nothing.
+  std::string make_way(const std::string& name) const;
+
+ private:
+  std::filesystem::path folder_;
+  std::map<std::string, std::string> own_;  // by name: which file it is, its size, and its time
+};
+
 /// The system has each line at once, so a crash loses none. Lines that the disk has no room for are
 /// kept, and written as soon as it has. An earlier run's files in the folder belong to its
 /// checkpoint and stay as long as that does: until replace_earlier(), this run's lines go to files
@@ -89,7 +104,9 @@ class MetricFiles {
   bool beside_earlier() const { return !suffix_.empty(); }
   /// Which file lacks lines, and why; empty: none does.
   std::string problem() const;
-  void replace_earlier();
+  /// Replaces the earlier run's files. Returns what to tell of those that others have changed since
+  /// these were begun, which stay aside.
+  std::string replace_earlier();
   /// The lengths and checksums of metrics.jsonl and, under "table", of metrics.csv, and the names
   /// of the events' files. A checkpoint holds them, and is committed once the lines are on disk.
   /// throws: Error if they can't be written
@@ -106,6 +123,7 @@ class MetricFiles {
   std::array<std::pair<std::string, const AppendedFile*>, 3> files() const;  // by their names
 
   std::filesystem::path folder_;
+  OwnFiles own_;
   std::string suffix_;  // nn::partial beside the files of an earlier run
   /// Numbers over steps: the key in a line, and the tag in TensorBoard, none for the step itself.
   std::vector<std::pair<std::string, std::string>> columns_;
@@ -135,6 +153,10 @@ bool begins_as(const std::filesystem::path& path, const nlohmann::json& written)
 /// The first of FILE.before-1, FILE.before-2, ... that is free, or has the same bytes as the file.
 /// That of a file for TensorBoard has a name that TensorBoard does not read.
 std::filesystem::path name_aside(const std::filesystem::path& file);
+
+/// Renames a file to name_aside() of it. Returns "; FILE stays in NAME".
+/// throws: Error if it can't be renamed
+std::string move_aside(const std::filesystem::path& file);
 
 /// A file's JSON; null if there is no such file, or it is damaged.
 nlohmann::json json_in(const std::filesystem::path& path);

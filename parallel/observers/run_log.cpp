@@ -163,7 +163,8 @@ void RunLog::save(Saving& saving) try {
 /// Replaces the earlier run's metrics by this run's, and removes its summary.
 void RunLog::saved(Lead&, int) {
   if (!files_->beside_earlier()) return;
-  files_->replace_earlier();
+  const std::string changed = files_->replace_earlier();
+  if (!changed.empty()) warn("others have changed the run's files" + changed);
   std::error_code ignored;
   fs::remove(scope_.out / "summary.json", ignored);
 }

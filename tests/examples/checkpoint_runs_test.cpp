@@ -242,7 +242,7 @@ TEST_CASE("a rescue replaces no metrics that it can't write anew", "[checkpoint]
   CHECK(keep_lost_metrics(out) == "");
   fs::remove(folder / "metrics.jsonl");
   MetricFiles rescued(out, "tokens", [&](const auto& take) { take(next); });
-  CHECK(keep_lost_metrics(out) == "; what " + table + " was stays in " + old);
+  CHECK(keep_lost_metrics(out) == "; " + table + " stays in " + old);
   rescued.replace_earlier();
   CHECK_THAT(plangrad::nn::read_file(table), Contains("\n2,8") && !Contains("\n1,9"));
   CHECK_THAT(plangrad::nn::read_file(old), Contains("\n1,9"));

@@ -263,6 +263,25 @@ TEST_CASE("an earlier run's metrics stay until they are replaced, as a whole") {
   CHECK_FALSE(std::filesystem::exists(folder.path / "metrics.csv.plangrad-partial"));
 }
 
+TEST_CASE("files that others change stay aside until a run replaces an earlier one's") {
+  plangrad::tests::TemporaryFolder folder;
+  std::filesystem::create_directories(folder.path);
+  { MetricFiles(folder.path, "images", {}).write(update(1, 9)); }
+  MetricFiles files(folder.path, "images", {});
+  const auto lines = folder.path / "metrics.jsonl", table = folder.path / "metrics.csv";
+  std::ofstream(lines, std::ios::app) << "a note\n";
+  std::ofstream(table) << "mine";
+  const auto events = events_files(folder.path).at(0);
+  std::ofstream(events, std::ios::app) << "mine";
+  std::string told;
+  for (const auto& file : {lines, table, events})
+    told += "; " + file.string() + " stays in " + name_aside(file).string();
+  CHECK(files.replace_earlier() == told);
+  CHECK_THAT(read_file(lines.string() + ".before-1"), EndsWith("a note\n"));
+  CHECK(read_file(table.string() + ".before-1") == "mine");
+  CHECK(events_files(folder.path).size() == 1);
+}
+
 TEST_CASE("a file aside has a free name, one of the same bytes, and none that TensorBoard reads") {
   plangrad::tests::TemporaryFolder folder;
   const auto file = folder.file("events.out.tfevents.7.plangrad", "mine");
