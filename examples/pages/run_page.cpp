@@ -8,7 +8,6 @@
 #include "examples/pages/player/player_page.h"
 #include "examples/pages/report_page.h"
 #include "examples/pages/report_window.h"
-#include "nn/checkpoint/file.h"
 #include "parallel/schedules/plan_spec.h"
 #include "parallel/simulation/machine.h"
 
@@ -72,13 +71,13 @@ RunPage::RunPage(RunLog& log, RecordSettings settings, std::string title)
 void RunPage::draw(Lead& lead, const json& summary, bool last) {
   const auto& out = lead.settings().out;
   const std::string title = folder_name(out) + ": " + title_;
-  nn::write_file(out / "report.html", run_page(title, page(lead, summary, title).dump()));
+  write_file(lead, "report.html", run_page(title, page(lead, summary, title).dump()));
   if (!last) return;
   const auto& [updates, facts] = recordings().back();
   const json flags = summary["config"].value("flags", json::object());
   const json asked =
       player_request_of(updates, facts->simulated(), folder_name(out), flags, sums_of(lead));
-  nn::write_file(out / "plan.html", player_page({{asked.dump()}}, command_line()));
+  write_file(lead, "plan.html", player_page({{asked.dump()}}, command_line()));
   lead.say(text("report: ", (out / "report.html").string()));
 }
 

@@ -43,6 +43,7 @@ MeasuredRank RunRecord::carry_out(SessionRank& rank, const Nothing&) {
 
 void RunRecord::ready(Lead& lead) {
   date_ = date_now();
+  own_ = OwnFiles(lead.settings().out);
   steps_ = lead.first();
   if (!lead.settings().resume.empty()) {
     const json own = std::exchange(events_, json::array());  // what other observers told so far
@@ -149,6 +150,13 @@ json RunRecord::summary(Lead& lead) {
   return result;
 }
 
+void RunRecord::write_file(Lead& lead, const std::string& name, std::string_view bytes) {
+  const std::string changed = own_.make_way(name);
+  if (!changed.empty()) lead.warn("others have changed the run's files" + changed);
+  nn::write_file(lead.settings().out / name, bytes);
+  own_.note(name);
+}
+
 /// Writes what is known now for those who watch the run. Also in the midst of a plan, where ranks
 /// wait no longer than it takes to write numbers that are here. Nothing before updates are
 /// recorded, or while the folder is an earlier run's.
@@ -158,7 +166,7 @@ void RunRecord::write(Lead& lead, bool last) {
       write_end(lead);
     } else if (!recordings_.empty() && !log_.is_beside_earlier()) {
       const json found = summary(lead);
-      nn::write_file(lead.settings().out / "summary.json", found.dump(2) + "\n");
+      write_file(lead, "summary.json", found.dump(2) + "\n");
       draw(lead, found, last);
     }
     lacks_report_ = false;
@@ -176,13 +184,13 @@ void RunRecord::write_end(Lead& lead) {
   if (is_own_rate && settings_.flops_per_unit > 0)
     matmul_rate_ = matmul_rate(lead.engine().device());
   const json found = summary(lead);
-  nn::write_file(out / "summary.json", found.dump(2) + "\n");
+  write_file(lead, "summary.json", found.dump(2) + "\n");
   lead.say(text("figures of the run: ", (out / "summary.json").string()));
   const auto& [updates, facts] = recordings_.back();
-  nn::write_file(out / "trace.json",
-                 draw_trace({{"measured", updates.timeline}, {"simulated", facts->simulated()}},
-                            updates.memory));
-  nn::write_file(out / "recorded.plan", print(updates.plan));
+  write_file(lead, "trace.json",
+             draw_trace({{"measured", updates.timeline}, {"simulated", facts->simulated()}},
+                        updates.memory));
+  write_file(lead, "recorded.plan", print(updates.plan));
   const json& saving = found["saving"];
   lead.say(text("ranks waited ", std::round(1000 * saving["seconds"].get<double>()) / 1000,
                 " s for saves, ", std::round(10000 * saving["share"].get<double>()) / 100,

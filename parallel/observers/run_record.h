@@ -49,6 +49,8 @@ class RunRecord : public AskingObserver<Nothing, MeasuredRank> {
   ///   summary: the content of summary.json
   virtual void draw(Lead& /*lead*/, const nlohmann::json& /*summary*/, bool /*last*/) {}
 
+  /// Writes a file of the run's folder. One that others have changed stays aside.
+  void write_file(Lead& lead, const std::string& name, std::string_view bytes);
   /// What ranks recorded, the last since each change of what they keep. The facts are there.
   const std::vector<Recording>& recordings() const { return recordings_; }
   /// Bytes that a rank sent, by rank and kind of message.
@@ -67,8 +69,9 @@ class RunRecord : public AskingObserver<Nothing, MeasuredRank> {
   const RunLog& log_;
   const RecordSettings settings_;
   std::string date_, begun_by_ = command_line();  // the run's first command
-  int steps_ = 0;                                 // updates of the run so far
-  std::vector<MeasuredRank> ranks_;               // as asked last
+  OwnFiles own_;
+  int steps_ = 0;                    // updates of the run so far
+  std::vector<MeasuredRank> ranks_;  // as asked last
   std::map<std::pair<int, std::string>, std::int64_t> bytes_sent_;
   std::map<std::string, int> drained_;               // by why
   nlohmann::json events_ = nlohmann::json::array();  // besides those that metrics.jsonl tells of

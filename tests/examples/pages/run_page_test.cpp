@@ -172,6 +172,7 @@ TEST_CASE("a page is there while the run goes on, and changes none of its bits",
           if (!std::filesystem::exists(folder / "report.html")) return false;
           const json page = data_in_page(folder / "report.html");
           const json summary = json::parse(nn::read_file(folder / "summary.json"));
+          if (seen == 0) std::ofstream(folder / "report.html", std::ios::app) << "mine";
           seen += page["summary"]["state"] == "running" && summary["state"] == "running";
           return false;
         };
@@ -183,6 +184,7 @@ TEST_CASE("a page is there while the run goes on, and changes none of its bits",
   };
   CHECK(train(watched, 0) == train(plain, 1e9));
   CHECK(seen > 0);
+  CHECK_THAT(nn::read_file(watched / "report.html.before-1"), EndsWith("mine"));
   CHECK_THAT(data_in_page(watched / "report.html")["drains"].get<std::string>(), Contains("(end"));
   CHECK(json::parse(nn::read_file(watched / "summary.json"))["state"] == "finished");
 }
