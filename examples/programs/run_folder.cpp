@@ -194,17 +194,21 @@ std::string keep_edited_metrics(const parallel::SessionScope& scope) {
   const nlohmann::json written = saved.value("metrics", nlohmann::json());
   const std::string lines = (run / "metrics.jsonl").string(),
                     table = (run / "metrics.csv").string();
-  if (!written.contains("bytes")) return "";  // an earlier version
-  // The session before was killed while it replaced its files: first metrics.jsonl, then the table.
-  if (!parallel::begins_as(lines, written) && has_lines_of(run, saved)) return "";
+  if (!written.contains("bytes")) return "";                             // an earlier version
   const nlohmann::json rows = written.value("table", nlohmann::json());  // null: an earlier version
-  if (!fs::exists(lines + partial) && parallel::begins_as(table + partial, rows))
+  std::string kept;
+  // The session before was killed while it replaced its files: first metrics.jsonl, then the table.
+  const bool lacks_lines = !parallel::begins_as(lines, written) && has_lines_of(run, saved);
+  const bool has_next = lacks_lines || !fs::exists(lines + partial);
+  if (has_next && parallel::begins_as(table + partial, rows)) {
+    if (lacks_lines) fs::rename(lines + partial, lines);
     fs::rename(table + partial, table);
+  } else if (lacks_lines)
+    return "";
   const bool own_lines = is_as_written(lines, written, false);
   const bool own_table =
       rows.is_null() ? own_lines  // a table can't be written anew from lines that are lost
                      : parallel::begins_as(lines, written) && is_as_written(table, rows, true);
-  std::string kept;
   for (const auto& [file, is_own] : {std::pair(lines, own_lines), {table, own_table}})
     if (!is_own && fs::exists(file))
       kept += (kept.empty() ? "the metrics as they are now stay in " : " and ") + copy_aside(file);

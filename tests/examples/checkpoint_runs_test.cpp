@@ -219,13 +219,17 @@ TEST_CASE("sessions that are killed before their first save leave metrics as the
     }
   };
   runs.train("run", {"--stop-after", "2"});
-  const std::string first = plangrad::nn::read_file(table);
+  const auto first = files_in(out);
   runs.resume("run", {"--stop-after", "2"});
   const std::string second = plangrad::nn::read_file(table);
-  // As a kill between the new metrics.jsonl and the new table leaves them:
-  fs::rename(table, table + ".plangrad-partial");
-  runs.folder.write("run/metrics.csv", first);
-  check_starts("");
+  // As kills behind the new metrics.jsonl, and before it, leave them:
+  for (const Words& names : {Words{"metrics.csv"}, {"metrics.jsonl", "metrics.csv"}}) {
+    for (const std::string& name : names) {
+      fs::rename(out + "/" + name, out + "/" + name + ".plangrad-partial");
+      runs.folder.write("run/" + name, first.at(name));
+    }
+    check_starts("");
+  }
   fs::remove(out + "/metrics.jsonl");
   check_starts("the metrics as they are now stay in " + old + ", as others have changed them");
   for (const std::string& file : {table, old}) CHECK(plangrad::nn::read_file(file) == second);
