@@ -44,7 +44,7 @@ void check_words(const Words& words) {
   refuse("--transport", "the ranks are processes, which send by MPI");
 }
 
-/// Locks the run's folder. Copies edited metrics aside, which copies from memory replace.
+/// Locks the run's folder. Copies edited files aside, which copies from memory replace.
 /// throws: Error if --out holds what the run would replace, or another run writes there
 auto locked_folder(const LaunchOptions& options, const Words& words) {
   plangrad::parallel::SessionScope scope;
@@ -58,7 +58,7 @@ auto locked_folder(const LaunchOptions& options, const Words& words) {
   if (options.at >= 0 && scope.out == scope.resume && saved_in(scope.out) > options.at)
     tell(text("note: the first copy takes the place of later updates in ", scope.out.string(),
               "; they stay if you name another --out"));
-  if (const std::string kept = keep_edited_metrics(scope); !kept.empty()) tell("elastic: " + kept);
+  if (const std::string kept = keep_edited_files(scope); !kept.empty()) tell("elastic: " + kept);
   return lock;
 }
 

@@ -10,13 +10,13 @@ namespace plangrad::examples {
 using namespace plangrad::parallel;
 
 /// Checks the run's folder once more before anything is written there, as another run may have
-/// ended there before this one locked it. Copies edited metrics aside.
+/// ended there before this one locked it. Copies edited files aside.
 class FolderCheck : public RunObserver {
  public:
   const char* name() const override { return "folder"; }
   void ready(Lead& lead) override {
     check_out(lead.settings());
-    const std::string kept = keep_edited_metrics(lead.settings());
+    const std::string kept = keep_edited_files(lead.settings());
     if (!kept.empty()) lead.warn(kept);
   }
 };

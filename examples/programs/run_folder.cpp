@@ -150,69 +150,97 @@ static bool has_metrics_of(const fs::path& out, const nlohmann::json& saved) try
   return has_lines || has_events(out);
 }
 
-/// Whether a line of metrics.jsonl is as a run writes it.
-static bool is_run_line(const std::string& line) try {
+/// Whether a line of metrics.jsonl is as a run writes it after update `step`.
+static bool is_run_line(const std::string& line, std::int64_t step) try {
+  static const std::set<std::string> keys{
+      "step",       "loss",    "learning_rate",       "gradient_norm",         "seconds",
+      "bytes_sent", "bits",    "tokens_per_second",   "images_per_second",     "validation_loss",
+      "pruning",    "elastic", "validation_accuracy", "updates_without_a_line"};
   const nlohmann::json values = parse_json(line);
-  return values.is_object() && values.contains("step") && values.dump() == line;
+  for (const auto& [key, value] : values.items())
+    if (!keys.contains(key)) return false;
+  return whole_number(values.at("step")) >= step && values.dump() == line;
 } catch (const std::exception&) {
   return false;
 }
 
-/// Whether a file begins with what a run wrote until a save, and only lines (or rows, if it is the
-/// table) as a run writes them follow. The last line may be cut.
-static bool is_as_written(const fs::path& path, const nlohmann::json& written, bool is_table) {
+/// Whether a file begins with what a run wrote until it saved update `step`, and only lines (or
+/// rows, if it is the table) as a run writes them follow. The last line may be cut.
+static bool is_as_written(const fs::path& path, const nlohmann::json& written, std::int64_t step,
+                          bool is_table) {
   if (!parallel::begins_as(path, written)) return false;
   std::vector<char> bytes(4 << 20);
   std::ifstream file(path);
   file.seekg(written.at("bytes").get<std::int64_t>());
   while (file.getline(bytes.data(), std::ssize(bytes))) {
     const std::string line(bytes.data());
-    const bool is_cut = file.eof() && line.starts_with('{');
     const bool is_row = line.find_first_not_of("0123456789.,+-enul") == line.npos;  // null: NaN
-    if (is_table ? !is_row : !is_cut && !is_run_line(line)) return false;
+    if (file.eof() && (is_table ? is_row : line.starts_with('{'))) continue;
+    if (is_table ? !is_row || std::atoll(line.c_str()) < step : !is_run_line(line, step))
+      return false;
   }
   return file.eof();
 }
 
-/// Copies a file to a name beside it, which it returns; a copy of the same bytes stays as it is.
+/// The files that a run's summary has noted at its end, by name: their bytes and checksums. Null if
+/// it has noted none since it saved update `step`.
+static nlohmann::json noted_files(const fs::path& run, std::int64_t step) try {
+  const nlohmann::json summary = parallel::json_in(run / "summary.json");
+  return whole_number(summary.at("steps")) == step ? summary.at("files") : nlohmann::json();
+} catch (const std::exception&) {  // it was killed
+  return nullptr;
+}
+
+/// Copies a file, if there is one, to a name beside it; a copy of the same bytes stays as it is.
+/// Returns "; FILE stays in COPY".
 static std::string copy_aside(const fs::path& file) {
+  if (!fs::is_regular_file(file)) return "";
   const fs::path copy = parallel::name_aside(file);
   std::error_code problem;
   fs::copy_file(file, copy, fs::copy_options::skip_existing, problem);
   PG_CHECK(!problem, "can't copy ", file.string(), " to ", copy.string(), ": ", problem.message(),
            "; move it away");
-  return copy.string();
+  return text("; ", file.string(), " stays in ", copy.string());
 }
 
-std::string keep_edited_metrics(const parallel::SessionScope& scope) {
+std::string keep_edited_files(const parallel::SessionScope& scope) {
   const fs::path& run = scope.out;
   const bool resumes = run == scope.resume;
   if (!scope.resumed || (!resumes && (scope.overwrite || manifests_of(run / "checkpoint").empty())))
     return "";
-  const nlohmann::json saved =
-      resumes ? scope.resumed_run() : *read_manifest(run / "checkpoint", manifest_name).run;
-  const nlohmann::json written = saved.value("metrics", nlohmann::json());
+  const Manifest saved =
+      resumes ? scope.resumed->manifest() : read_manifest(run / "checkpoint", manifest_name);
+  const nlohmann::json written = saved.run->value("metrics", nlohmann::json());
   const std::string lines = (run / "metrics.jsonl").string(),
                     table = (run / "metrics.csv").string();
   if (!written.contains("bytes")) return "";                             // an earlier version
   const nlohmann::json rows = written.value("table", nlohmann::json());  // null: an earlier version
   std::string kept;
   // The session before was killed while it replaced its files: first metrics.jsonl, then the table.
-  const bool lacks_lines = !parallel::begins_as(lines, written) && has_lines_of(run, saved);
+  const bool lacks_lines = !parallel::begins_as(lines, written) && has_lines_of(run, *saved.run);
   const bool has_next = lacks_lines || !fs::exists(lines + partial);
   if (has_next && parallel::begins_as(table + partial, rows)) {
+    kept = keep_lost_metrics(run);
     if (lacks_lines) fs::rename(lines + partial, lines);
     fs::rename(table + partial, table);
   } else if (lacks_lines)
     return "";
-  const bool own_lines = is_as_written(lines, written, false);
-  const bool own_table =
-      rows.is_null() ? own_lines  // a table can't be written anew from lines that are lost
-                     : parallel::begins_as(lines, written) && is_as_written(table, rows, true);
-  for (const auto& [file, is_own] : {std::pair(lines, own_lines), {table, own_table}})
-    if (!is_own && fs::exists(file))
-      kept += (kept.empty() ? "the metrics as they are now stay in " : " and ") + copy_aside(file);
-  return kept.empty() ? "" : kept + ", as others have changed them";
+  // What lines give anew can't be written from those that are lost.
+  const bool lost = !parallel::begins_as(lines, written);
+  const nlohmann::json noted = noted_files(run, saved.step);
+  for (const auto& [name, bytes] : noted.items()) {
+    const bool is_last =
+        lost && (name == "metrics.csv" || (parallel::is_event_file(name) && fs::exists(lines)));
+    if (fs::path(name).filename() == name && (is_last || parallel::written_in(run / name) != bytes))
+      kept += copy_aside(run / name);
+  }
+  if (noted.is_null()) {
+    const bool own_lines = is_as_written(lines, written, saved.step, false);
+    const bool own_table =
+        rows.is_null() ? own_lines : !lost && is_as_written(table, rows, saved.step, true);
+    kept += (own_lines ? "" : copy_aside(lines)) + (own_table ? "" : copy_aside(table));
+  }
+  return kept.empty() ? "" : "others have changed the run's files" + kept;
 }
 
 std::string keep_lost_metrics(const fs::path& run) {

@@ -21,11 +21,11 @@ std::filesystem::path new_run_folder(const std::string& name);
 /// throws: Error that says how to go on
 void check_out(const parallel::SessionScope& scope);
 
-/// Copies metrics.jsonl and metrics.csv of a run that a session continues, here or from a copy, to
-/// free names beside them if others have edited them, as the session's first save replaces them.
-/// The run may have written lines of updates after its last save; these are no edits. Returns what
-/// to tell; empty: there are no edits, or the user gives them up. Call it after check_out().
-std::string keep_edited_metrics(const parallel::SessionScope& scope);
+/// Copies files of a run that a session continues, here or from a copy, to free names beside them
+/// if others have edited them, as the session will replace them. A run that was killed has noted no
+/// files, and may have written lines of updates after its last save; these are no edits. Returns
+/// what to tell; empty: there are no edits, or the user gives them up. Call it after check_out().
+std::string keep_edited_files(const parallel::SessionScope& scope);
 
 /// Renames metrics.jsonl and metrics.csv of a run if the files that will replace them do not begin
 /// with all that they hold: others may have taken lines away. Returns what to tell.

@@ -360,6 +360,12 @@ json MetricFiles::written() {
   return all;
 }
 
+json MetricFiles::files_written() const {
+  json all;
+  for (const auto& [name, file] : files()) all[name] = file->written();
+  return all;
+}
+
 MetricLines earlier_metrics(const fs::path& folder, int steps, const json& written,
                             std::string& problem, bool is_own) {
   fs::path path = folder / "metrics.jsonl";

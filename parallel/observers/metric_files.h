@@ -111,6 +111,8 @@ class MetricFiles {
   /// of the events' files. A checkpoint holds them, and is committed once the lines are on disk.
   /// throws: Error if they can't be written
   nlohmann::json written();
+  /// The lengths and checksums of all files, by their names.
+  nlohmann::json files_written() const;
   /// Moves files that others have changed, or put in the place of these, to names aside. Returns
   /// what to tell; empty: all are as they were written. Else others have to be made, as long as
   /// this object lives, from the lines that are `left`.

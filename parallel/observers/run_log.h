@@ -47,6 +47,8 @@ class RunLog : public RunObserver {
   const LogSettings& settings() const { return settings_; }
   /// Whether the folder's other files are an earlier run's, which has to stay.
   bool is_beside_earlier() const { return files_->beside_earlier(); }
+  /// The lengths and checksums of the files that hold the metrics, by their names.
+  nlohmann::json files_written() const { return files_->files_written(); }
   /// Seconds spent in updates, and tokens or images per second of them, in this session.
   double seconds() const { return seconds_; }
   double units_per_second() const { return static_cast<double>(units_) / std::max(seconds_, 1e-9); }

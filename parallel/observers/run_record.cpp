@@ -183,7 +183,7 @@ void RunRecord::write_end(Lead& lead) {
   const bool is_own_rate = !settings_.pretended || !settings_.pretended->computes();
   if (is_own_rate && settings_.flops_per_unit > 0)
     matmul_rate_ = matmul_rate(lead.engine().device());
-  const json found = summary(lead);
+  json found = summary(lead);
   write_file(lead, "summary.json", found.dump(2) + "\n");
   lead.say(text("figures of the run: ", (out / "summary.json").string()));
   const auto& [updates, facts] = recordings_.back();
@@ -200,6 +200,10 @@ void RunRecord::write_end(Lead& lead) {
     lead.say(text("the pipeline drained ", drains(), "; the bubble of all steps is ",
                   std::round(1000 * log_.bubble()) / 10, "%"));
   draw(lead, found, /*last*/ true);
+  found["files"] = log_.files_written();  // another session knows by them what others have changed
+  for (const char* name : {"trace.json", "recorded.plan", "report.html", "plan.html"})
+    found["files"][name] = written_in(out / name);
+  write_file(lead, "summary.json", found.dump(2) + "\n");
 }
 
 double matmul_rate(const DevicePtr& device) {

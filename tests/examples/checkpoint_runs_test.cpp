@@ -179,7 +179,7 @@ TEST_CASE("files of others stay in a run's export, and lost lines of metrics are
   CHECK(plangrad::nn::read_file(exported + "/README.md") == "mine");
 }
 
-TEST_CASE("metrics that others have edited stay beside those that replace them", "[checkpoint]") {
+TEST_CASE("files that others have edited stay beside those that replace them", "[checkpoint]") {
   const Runs runs;
   const std::string out = runs.path("run"), lines = out + "/metrics.jsonl",
                     table = out + "/metrics.csv";
@@ -189,21 +189,27 @@ TEST_CASE("metrics that others have edited stay beside those that replace them",
         .errors;
   };
   runs.train("run", {"--stop-after", "1"});
-  std::ofstream(lines, std::ios::app) << "a note\n";
-  CHECK_THAT(told(), Contains("stay in " + lines + ".before-1, as others have changed them"));
-  CHECK_THAT(plangrad::nn::read_file(lines + ".before-1"), EndsWith("a note\n"));
-  std::fstream(table, std::ios::in | std::ios::out) << "S";
-  CHECK_THAT(told(), Contains("stay in " + table + ".before-1, as others have changed them"));
-  CHECK_THAT(plangrad::nn::read_file(table + ".before-1"), StartsWith("Step,"));
+  std::ofstream(lines, std::ios::app) << "{\"bleu\":0.5,\"step\":1}\n";
+  CHECK_THAT(told(), Contains(lines + " stays in " + lines + ".before-1"));
+  CHECK_THAT(plangrad::nn::read_file(lines + ".before-1"), EndsWith("{\"bleu\":0.5,\"step\":1}\n"));
+  for (const auto& [name, bytes] : files_in(out))
+    if (name == "recorded.plan" || plangrad::parallel::is_event_file(name))
+      std::ofstream(out + "/" + name, std::ios::app) << "mine";
+  std::ofstream(table, std::ios::app) << "2,0.5,,,,,,,\n";
+  CHECK_THAT(told(), Contains(table + " stays in " + table + ".before-1") &&
+                         Contains("/recorded.plan.before-1") && Contains("/events.out.events."));
+  CHECK_THAT(plangrad::nn::read_file(table + ".before-1"), EndsWith("2,0.5,,,,,,,\n"));
   // As a run leaves them that is killed after its last save:
+  fs::remove(out + "/summary.json");
   std::ofstream(lines, std::ios::app) << "{\"loss\":1.5,\"step\":4}\n{";
   std::ofstream(table, std::ios::app) << "4,null\n4,1";
-  CHECK_THAT(told(), !Contains("stay in"));
+  CHECK_THAT(told(), !Contains("stays in"));
   from = runs.path("copy");  // goes on into the older run that it was copied from
   fs::copy(out, from, fs::copy_options::recursive);
   runs.resume("copy", {"--stop-after", "1"});
-  std::ofstream(lines, std::ios::app) << "a note\n";
-  CHECK_THAT(told(), Contains("stay in " + lines + ".before-2, as others have changed them"));
+  fs::remove(out + "/summary.json");
+  std::ofstream(lines, std::ios::app) << "{\"bleu\":0.5,\"step\":9}\n";
+  CHECK_THAT(told(), Contains(lines + " stays in " + lines + ".before-2"));
 }
 
 TEST_CASE("sessions that are killed before their first save leave metrics as they are",
@@ -214,7 +220,7 @@ TEST_CASE("sessions that are killed before their first save leave metrics as the
     plangrad::parallel::SessionScope scope;
     scope.resume_from(scope.out = out);
     for (int start = 0; start < 2; ++start) {
-      CHECK(plangrad::examples::keep_edited_metrics(scope) == told);
+      CHECK(plangrad::examples::keep_edited_files(scope) == told);
       plangrad::parallel::MetricFiles(out, "tokens", {});
     }
   };
@@ -231,7 +237,7 @@ TEST_CASE("sessions that are killed before their first save leave metrics as the
     check_starts("");
   }
   fs::remove(out + "/metrics.jsonl");
-  check_starts("the metrics as they are now stay in " + old + ", as others have changed them");
+  check_starts("others have changed the run's files; " + table + " stays in " + old);
   for (const std::string& file : {table, old}) CHECK(plangrad::nn::read_file(file) == second);
   CHECK_FALSE(fs::exists(table + ".before-2"));
 }

@@ -135,7 +135,7 @@ TEST_CASE("a run of processes that goes back to an older update continues from w
         elastic(runs, back + Words{"--steps", "12", "--lose", loss, "--quiet"}, {"--every", "1"}));
     CHECK_THAT(ended.errors, Contains("elastic: 1 loss; "));
     for (const std::string once : {"note: the first copy takes the place of later updates in ",
-                                   "elastic: the metrics as they are now stay in ",
+                                   "elastic: others have changed the run's files; ",
                                    " is not as the run wrote it until update 2"}) {
       CHECK_THAT(ended.errors, Contains(once));
       CHECK(ended.errors.find(once) == ended.errors.rfind(once));
