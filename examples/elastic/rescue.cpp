@@ -284,7 +284,7 @@ int Rescue::newest_save(const fs::path& out) const {
 /// updates of which no rank that is left knows the loss. Lines are text, as millions of them may
 /// fit into memory as text, but not as JSON; the file that they are of may be replaced.
 std::vector<std::string> Rescue::lines_until(int update, const RescueSettings& settings,
-                                             const LearningRate& rate) const {
+                                             const LearningRate& rate, std::string& lacks) const {
   std::vector<std::string> lines;
   std::vector<RunResult> results;
   for (const Remains& rank : remains_) results.push_back(rank.results);
@@ -311,6 +311,8 @@ std::vector<std::string> Rescue::lines_until(int update, const RescueSettings& s
     }
   if (unknown > 0)
     lines.push_back(json{{"step", update}, {"updates_without_a_line", unknown}}.dump());
+  if (unknown > 0 && !fs::exists(lines_so_far(settings.scope.out)))  // others have moved it
+    lacks = text("; metrics.jsonl has no lines of ", counted(unknown, "update"));
   return lines;
 }
 
@@ -320,7 +322,8 @@ std::string Rescue::commit(int update, const fs::path& out, const RescueSettings
   std::shared_ptr<FolderLock> lock = settings.scope.lock;
   if (!lock || !lock->is_here() || out != settings.scope.out)
     lock = std::make_shared<FolderLock>(out);
-  const std::vector<std::string> earlier = lines_until(update, settings, rate);
+  std::string kept;
+  const std::vector<std::string> earlier = lines_until(update, settings, rate, kept);
   const bool is_own = lines_so_far(out) == out / "metrics.jsonl";  // not an earlier session's
   MetricFiles lines(out, settings.unit, [&](const TakeLine& take) {
     for (const std::string& line : earlier) take(nn::parse_json(line));
@@ -347,10 +350,9 @@ std::string Rescue::commit(int update, const fs::path& out, const RescueSettings
       {.count = std::max(2, settings.scope.keep),
        .last = std::max(newest_save(out), remains_.front().first),
        .given_up = out == settings.scope.out ? settings.scope.given_up : newest_save(out)});
-  std::string kept;
   if (out == settings.scope.out)
-    kept = is_own ? keep_lost_metrics(out)
-                  : own_.make_way("metrics.jsonl") + own_.make_way("metrics.csv");
+    kept += is_own ? keep_lost_metrics(out)
+                   : own_.make_way("metrics.jsonl") + own_.make_way("metrics.csv");
   return kept + lines.replace_earlier();
 }
 

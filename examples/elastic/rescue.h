@@ -81,8 +81,8 @@ class Rescue {
  private:
   std::string problem_at(int update) const;
   std::vector<std::string> lines_until(int update, const RescueSettings& settings,
-                                       const LearningRate& learning_rate) const;
-  /// Returns what to tell of metrics that it moved aside.
+                                       const LearningRate& learning_rate, std::string& lacks) const;
+  /// Returns what to tell of metrics that it moved aside, and of lines that are lost.
   std::string commit(int update, const std::filesystem::path& out, const RescueSettings& settings,
                      const LearningRate& learning_rate) const;
 

@@ -119,6 +119,17 @@ TEST_CASE("a second run in a folder is refused, and the first one goes on", "[ch
   CHECK_FALSE(fs::exists(out + "/plangrad.lock"));
 }
 
+TEST_CASE("a run that saves where its folder was moved away tells of the lines it lacks",
+          "[checkpoint]") {
+  const Runs runs;
+  Running moved(runs.words("run", {"--steps", "1000000", "--evaluate-every", "0"}));
+  wait_for_steps(runs.path("run"), 3);
+  fs::rename(runs.path("run"), runs.path("mine"));
+  moved.signal(SIGTERM);
+  CHECK_THAT(moved.finish().errors, Contains("is saved, as all its weights are still here; "
+                                             "metrics.jsonl has no lines of "));
+}
+
 TEST_CASE("without its manifest, a checkpoint gives way to the one before it", "[checkpoint]") {
   const Runs runs;
   const std::string out = runs.path("run");
