@@ -352,7 +352,7 @@ std::string Rescue::commit(int update, const fs::path& out, const RescueSettings
        .given_up = out == settings.scope.out ? settings.scope.given_up : newest_save(out)});
   if (out == settings.scope.out)
     kept += is_own ? keep_lost_metrics(out)
-                   : own_.make_way("metrics.jsonl") + own_.make_way("metrics.csv");
+                   : own_.make_way(out / "metrics.jsonl") + own_.make_way(out / "metrics.csv");
   return kept + lines.replace_earlier();
 }
 

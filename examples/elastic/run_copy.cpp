@@ -13,7 +13,6 @@
 #include "examples/programs/program.h"
 #include "examples/programs/run_folder.h"
 #include "nn/checkpoint/checkpoint.h"
-#include "parallel/observers/metric_files.h"
 
 namespace plangrad::examples {
 
@@ -98,32 +97,15 @@ RunCopy::RunCopy(fs::path from, fs::path to, double minutes, int last,
   add_checkpoints(files_, to_ / "checkpoint", /*users*/ false);
   std::error_code gone;
   fs::recursive_directory_iterator each(to_, fs::directory_options::skip_permission_denied, gone);
-  for (; !gone && each != end(each); each.increment(gone))
-    own_[each->path()] = version_of(each->path());
-}
-
-/// The version of a file; Version() for a folder, a link, or a path without anything.
-RunCopy::Version RunCopy::version_of(const fs::path& path) try {
-  constexpr std::uintmax_t largest = 64 << 20;  // bytes that are read in a moment
-  if (!fs::is_regular_file(fs::symlink_status(path))) return {};
-  const std::uintmax_t size = fs::file_size(path);
-  if (size > largest) return {text(fs::last_write_time(path).time_since_epoch().count()), size};
-  return {parallel::written_in(path).at("checksum").get<std::string>(), size};
-} catch (const std::exception&) {  // it is gone, or may not be read
-  return {};
-}
-
-bool RunCopy::is_own(const fs::path& path) const {
-  const auto own = own_.find(path);
-  return own != own_.end() && own->second == version_of(path) && own->second != Version();
+  for (; !gone && each != end(each); each.increment(gone)) own_.note(each->path());
 }
 
 /// Renames what is at this path to a free name beside it, unless the copy wrote it. A folder stays,
 /// and the write that follows fails.
 void RunCopy::make_way(const fs::path& path) const {
-  const fs::file_status there = fs::symlink_status(path);
-  if (!fs::exists(there) || fs::is_directory(there) || is_own(path)) return;
-  tell("elastic: others have changed the run's files" + parallel::move_aside(path));
+  if (fs::is_directory(fs::symlink_status(path))) return;
+  const std::string changed = own_.make_way(path);
+  if (!changed.empty()) tell("elastic: others have changed the run's files" + changed);
 }
 
 void RunCopy::make_folder(const fs::path& path) const {
@@ -145,7 +127,7 @@ void RunCopy::write(const fs::path& path, const std::function<void(const fs::pat
     ::unlink(unfinished.c_str());
     throw;
   }
-  own_[path] = version_of(path);
+  own_.note(path);
   new_.insert(path);
 }
 
@@ -153,7 +135,7 @@ void RunCopy::write(const fs::path& path, const std::function<void(const fs::pat
 void RunCopy::remove_own(const std::set<fs::path>& files, const std::set<fs::path>& kept) {
   std::error_code ignored;
   for (const fs::path& file : files)
-    if (!kept.contains(file) && is_own(file) && fs::remove(file, ignored)) own_.erase(file);
+    if (!kept.contains(file) && own_.has(file)) fs::remove(file, ignored);
 }
 
 void RunCopy::refresh() {

@@ -11,7 +11,7 @@
 #include <set>
 #include <string>
 
-#include "nn/checkpoint/file.h"
+#include "parallel/observers/metric_files.h"
 #include "parallel/session/agreement.h"
 
 namespace plangrad::examples {
@@ -50,7 +50,6 @@ class RunCopy {
              const std::function<void(const std::filesystem::path&)>& fill);
   void make_way(const std::filesystem::path& path) const;
   void make_folder(const std::filesystem::path& path) const;
-  bool is_own(const std::filesystem::path& path) const;
   void remove_own(const std::set<std::filesystem::path>& files,
                   const std::set<std::filesystem::path>& kept = {});
   void copy_rest();
@@ -66,10 +65,7 @@ class RunCopy {
   int failures_ = 0;                            // of refresh(), in a row
   std::set<std::filesystem::path> files_;       // of the last copy
   std::set<std::filesystem::path> new_, made_;  // of the copy under way; made_: with a new name
-  /// A file's checksum, or when it was written if it is large, and its size.
-  using Version = std::pair<std::string, std::uintmax_t>;
-  static Version version_of(const std::filesystem::path& path);
-  std::map<std::filesystem::path, Version> own_;  // by file: as the copy left it
+  parallel::OwnFiles own_;                      // as the copy left them
 };
 
 /// A new folder in memory, which is locked as long as the object lives.

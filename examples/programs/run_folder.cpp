@@ -218,13 +218,11 @@ std::string keep_edited_files(const parallel::SessionScope& scope) {
   std::string kept;
   // The session before was killed while it replaced its files: first metrics.jsonl, then the table.
   const bool lacks_lines = !parallel::begins_as(lines, written) && has_lines_of(run, *saved.run);
-  const bool has_next = lacks_lines || !fs::exists(lines + partial);
-  if (has_next && parallel::begins_as(table + partial, rows)) {
+  if (lacks_lines || !fs::exists(lines + partial)) {
     kept = keep_lost_metrics(run);
     if (lacks_lines) fs::rename(lines + partial, lines);
-    fs::rename(table + partial, table);
-  } else if (lacks_lines)
-    return "";
+    if (parallel::begins_as(table + partial, rows)) fs::rename(table + partial, table);
+  }
   // What lines give anew can't be written from those that are lost.
   const bool lost = !parallel::begins_as(lines, written);
   const nlohmann::json noted = noted_files(run, saved.step);
@@ -249,7 +247,7 @@ std::string keep_lost_metrics(const fs::path& run) {
     const fs::path file = run / name, next = file.string() + partial;
     const bool is_there = fs::exists(file) && fs::exists(next);
     if (is_there && !parallel::begins_as(next, parallel::written_in(file)))
-      kept += parallel::move_aside(file);
+      kept += parallel::OwnFiles().make_way(file);
   }
   return kept;
 }

@@ -79,15 +79,6 @@ std::vector<std::string> saved_events(const fs::path& folder) try {
   return found.size() == 1 ? found : std::vector<std::string>();
 }
 
-/// Tells a file from another one, and from itself after a change, also under a new name. Empty if
-/// there is none.
-std::string state_of(const fs::path& path) {
-  struct stat there = {};
-  if (::lstat(path.c_str(), &there) != 0) return "";
-  return autograd::text(there.st_dev, ' ', there.st_ino, ' ', there.st_size, ' ',
-                        there.st_mtim.tv_sec, ' ', there.st_mtim.tv_nsec);
-}
-
 /// The number under a key, or 0: lines of a file may be damaged.
 double number_in(const json& line, const char* key) {
   const auto found = line.find(key);
@@ -136,27 +127,36 @@ fs::path name_aside(const fs::path& file) {
   return aside;
 }
 
-std::string move_aside(const fs::path& file) {
+OwnFiles::OwnFiles(const fs::path& folder) {
+  std::error_code none;
+  for (const fs::directory_entry& file : fs::directory_iterator(folder, none)) note(file.path());
+}
+
+/// A file's length and checksum, or the time at which it was written if it is large. Empty for a
+/// folder, a link, or a path without anything.
+std::string OwnFiles::state_of(const fs::path& file) try {
+  constexpr std::uintmax_t largest = 64 << 20;  // bytes that are read in a moment
+  if (!fs::is_regular_file(fs::symlink_status(file))) return "";
+  if (fs::file_size(file) <= largest) return written_in(file).dump();
+  return autograd::text(fs::file_size(file), ' ',
+                        fs::last_write_time(file).time_since_epoch().count());
+} catch (const std::exception&) {  // it is gone, or may not be read
+  return "";
+}
+
+bool OwnFiles::has(const fs::path& file) const {
+  const auto own = own_.find(file);
+  return own != own_.end() && own->second == state_of(file) && !own->second.empty();
+}
+
+std::string OwnFiles::make_way(const fs::path& file) const {
+  if (!fs::exists(fs::symlink_status(file)) || has(file)) return "";
   const fs::path aside = name_aside(file);
   std::error_code problem;
   fs::rename(file, aside, problem);
   PG_CHECK(!problem, "can't rename ", file.string(), " to ", aside.string(), ": ",
-           problem.message(), "; move it away");
+           problem.message());
   return autograd::text("; ", file.string(), " stays in ", aside.string());
-}
-
-OwnFiles::OwnFiles(fs::path folder) : folder_(std::move(folder)) {
-  std::error_code none;
-  for (const fs::directory_entry& file : fs::directory_iterator(folder_, none))
-    note(file.path().filename().string());
-}
-
-void OwnFiles::note(const std::string& name) { own_[name] = state_of(folder_ / name); }
-
-std::string OwnFiles::make_way(const std::string& name) const {
-  const auto own = own_.find(name);
-  const std::string now = state_of(folder_ / name);
-  return now.empty() || (own != own_.end() && own->second == now) ? "" : move_aside(folder_ / name);
 }
 
 AppendedFile::AppendedFile(const fs::path& path) : file_(nn::create_file(path)) {}
@@ -297,11 +297,8 @@ std::string MetricFiles::move_changed_aside(MetricLines& left) const {
   };
   const bool is_whole = begins_as(lines, lines_->written());
   std::string told = "others have moved or changed the metrics";
-  for (const auto& each : files()) {
-    const fs::path path = folder_ / each.first;
-    if ((is_whole && is_there(each)) || !fs::exists(fs::symlink_status(path))) continue;
-    told += move_aside(path);
-  }
+  for (const auto& each : files())
+    if (!is_whole || !is_there(each)) told += OwnFiles().make_way(folder_ / each.first);
   if (is_whole) std::ofstream(path(), std::ios::app);  // beside which new ones replace the events
   return told + "; the run goes on, and writes them anew" +
          (is_whole ? "" : " from the lines that are left; some may be missing");
@@ -331,7 +328,7 @@ std::string MetricFiles::replace_earlier() {
   if (suffix_.empty()) return told;
   auto move = [&](const std::string& from, const std::string& to) {
     if (!fs::exists(folder_ / from)) return;  // a try before this one has moved it
-    told += own_.make_way(to);
+    told += own_.make_way(folder_ / to);
     std::error_code problem;
     fs::rename(folder_ / from, folder_ / to, problem);  // the open file moves along
     PG_CHECK(!problem, "can't replace ", (folder_ / to).string(), ": ", problem.message(), told);
@@ -339,11 +336,9 @@ std::string MetricFiles::replace_earlier() {
   move("metrics.jsonl" + suffix_, "metrics.jsonl");
   move("metrics.csv" + suffix_, "metrics.csv");
   std::error_code ignored;
-  for (const std::string& name : own_events_) {
-    if (!is_event_file(name)) continue;
-    told += own_.make_way(name);
-    fs::remove(folder_ / name, ignored);
-  }
+  for (const std::string& name : own_events_)
+    if (is_event_file(name))
+      told += own_.make_way(folder_ / name), fs::remove(folder_ / name, ignored);
   own_events_ = {own_events_.back()};
   move("events" + suffix_, own_events_.back());
   suffix_.clear();
@@ -367,7 +362,7 @@ json MetricFiles::files_written() const {
 }
 
 MetricLines earlier_metrics(const fs::path& folder, int steps, const json& written,
-                            std::string& problem, bool is_own) {
+                            std::string& problem) {
   fs::path path = folder / "metrics.jsonl";
   const fs::path beside = folder / autograd::text("metrics.jsonl", nn::partial);
   if (!written.is_null() && !begins_as(path, written)) {
@@ -376,9 +371,7 @@ MetricLines earlier_metrics(const fs::path& folder, int steps, const json& writt
                                "; lines of its updates may be missing, or another run's");
       if (!fs::exists(path))
         problem = autograd::text("there is no ", path.string(), " with lines until update ", steps);
-    } else if (is_own)
-      fs::rename(beside, path);  // the other files are written anew from its lines
-    else
+    } else
       path = beside;
   }
   return [path, steps](const TakeLine& take) {

@@ -68,19 +68,22 @@ nlohmann::json line_of(const HeardUpdate& update, std::int64_t units, const std:
 using TakeLine = std::function<void(const nlohmann::json& line)>;
 using MetricLines = std::function<void(const TakeLine& take)>;
 
-/// The files of a folder that a run may replace: those that are as it found or wrote them.
+/// The files that a run may replace: those that are as it found or wrote them.
 class OwnFiles {
  public:
-  /// Notes the files that are in the folder now; there may be no such folder.
-  explicit OwnFiles(std::filesystem::path folder = {});
+  /// Notes the files that are in a folder now; there may be no such folder.
+  explicit OwnFiles(const std::filesystem::path& folder = {});
   /// Notes a file as it is now.
-  void note(const std::string& name);
-  /// Calls move_aside() with a file that is not as it was noted. Returns what to tell, or nothing.
-  std::string make_way(const std::string& name) const;
+  void note(const std::filesystem::path& file) { own_[file] = state_of(file); }
+  bool has(const std::filesystem::path& file) const;  ///< as it was noted
+  /// Renames a file to name_aside() of it unless it is as it was noted. Returns
+  /// "; FILE stays in NAME", or nothing.
+  /// throws: Error if it can't be renamed
+  std::string make_way(const std::filesystem::path& file) const;
 
  private:
-  std::filesystem::path folder_;
-  std::map<std::string, std::string> own_;  // by name: which file it is, its size, and its time
+  static std::string state_of(const std::filesystem::path& file);
+  std::map<std::filesystem::path, std::string> own_;
 };
 
 /// The system has each line at once, so a crash loses none. Lines that the disk has no room for are
@@ -138,10 +141,8 @@ class MetricFiles {
 /// session that was killed while it replaced an earlier one's files has left them beside it.
 ///   written: what written() returned when the checkpoint was saved; null: not known
 ///   problem: gets what the user should know if no file begins as it was written
-///   is_own:  whether the folder belongs to this session, which completes the replacement
 MetricLines earlier_metrics(const std::filesystem::path& folder, int steps,
-                            const nlohmann::json& written, std::string& problem,
-                            bool is_own = false);
+                            const nlohmann::json& written, std::string& problem);
 
 // ---- what runs have left ----
 
@@ -155,10 +156,6 @@ bool begins_as(const std::filesystem::path& path, const nlohmann::json& written)
 /// The first of FILE.before-1, FILE.before-2, ... that is free, or has the same bytes as the file.
 /// That of a file for TensorBoard has a name that TensorBoard does not read.
 std::filesystem::path name_aside(const std::filesystem::path& file);
-
-/// Renames a file to name_aside() of it. Returns "; FILE stays in NAME".
-/// throws: Error if it can't be renamed
-std::string move_aside(const std::filesystem::path& file);
 
 /// A file's JSON; null if there is no such file, or it is damaged.
 nlohmann::json json_in(const std::filesystem::path& path);

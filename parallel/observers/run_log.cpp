@@ -46,8 +46,8 @@ void RunLog::open(const SessionScope& scope, int first) {
   std::string problem;
   const bool holds_run = !nn::manifests_of(scope.out / "checkpoint").empty();
   if (first > 0)
-    earlier = earlier_metrics(scope.resume, first, scope.resumed_run().value("metrics", json()),
-                              problem, scope.resume == scope.out);
+    earlier =
+        earlier_metrics(scope.resume, first, scope.resumed_run().value("metrics", json()), problem);
   if (!problem.empty()) warn(problem);
   files_ = std::make_unique<MetricFiles>(scope.out, settings_.unit, earlier, hears_);
   files_->events().describe(command_line(), settings_.flags);

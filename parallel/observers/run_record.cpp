@@ -151,10 +151,11 @@ json RunRecord::summary(Lead& lead) {
 }
 
 void RunRecord::write_file(Lead& lead, const std::string& name, std::string_view bytes) {
-  const std::string changed = own_.make_way(name);
+  const fs::path file = lead.settings().out / name;
+  const std::string changed = own_.make_way(file);
   if (!changed.empty()) lead.warn("others have changed the run's files" + changed);
-  nn::write_file(lead.settings().out / name, bytes);
-  own_.note(name);
+  nn::write_file(file, bytes);
+  own_.note(file);
 }
 
 /// Writes what is known now for those who watch the run. Also in the midst of a plan, where ranks
