@@ -341,6 +341,7 @@ std::string MetricFiles::replace_earlier() {
       told += own_.make_way(folder_ / name), fs::remove(folder_ / name, ignored);
   own_events_ = {own_events_.back()};
   move("events" + suffix_, own_events_.back());
+  told += own_.make_way(folder_ / "summary.json");  // which RunLog removes
   suffix_.clear();
   nn::sync_to_disk(folder_);
   return told;

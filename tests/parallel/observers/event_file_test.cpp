@@ -274,7 +274,8 @@ TEST_CASE("files that others change stay aside until a run replaces an earlier o
   const auto events = events_files(folder.path).at(0);
   std::ofstream(events, std::ios::app) << "mine";
   std::string told;
-  for (const auto& file : {lines, table, events})
+  std::ofstream(folder.path / "summary.json") << "mine";
+  for (const auto& file : {lines, table, events, folder.path / "summary.json"})
     told += "; " + file.string() + " stays in " + name_aside(file).string();
   CHECK(files.replace_earlier() == told);
   CHECK_THAT(read_file(lines.string() + ".before-1"), EndsWith("a note\n"));
