@@ -5,7 +5,7 @@
 // Chapter 03; TensorFlow's TFRecord framing, and its protocol buffers Event and Summary.
 #pragma once
 
-#include "nn/checkpoint/file.h"
+#include "parallel/observers/own_files.h"
 #include "parallel/session/observer.h"
 
 namespace plangrad::parallel {
@@ -68,24 +68,6 @@ nlohmann::json line_of(const HeardUpdate& update, std::int64_t units, const std:
 using TakeLine = std::function<void(const nlohmann::json& line)>;
 using MetricLines = std::function<void(const TakeLine& take)>;
 
-/// The files that a run may replace: those that are as it found or wrote them.
-class OwnFiles {
- public:
-  /// Notes the files that are in a folder now; there may be no such folder.
-  explicit OwnFiles(const std::filesystem::path& folder = {});
-  /// Notes a file as it is now.
-  void note(const std::filesystem::path& file) { own_[file] = state_of(file); }
-  bool has(const std::filesystem::path& file) const;  ///< as it was noted
-  /// Renames a file to name_aside() of it unless it is as it was noted. Returns
-  /// "; FILE stays in NAME", or nothing.
-  /// throws: Error if it can't be renamed
-  std::string make_way(const std::filesystem::path& file) const;
-
- private:
-  static std::string state_of(const std::filesystem::path& file);
-  std::map<std::filesystem::path, std::string> own_;
-};
-
 /// The system has each line at once, so a crash loses none. Lines that the disk has no room for are
 /// kept, and written as soon as it has. An earlier run's files in the folder belong to its
 /// checkpoint and stay as long as that does: until replace_earlier(), this run's lines go to files
@@ -145,17 +127,6 @@ MetricLines earlier_metrics(const std::filesystem::path& folder, int steps,
                             const nlohmann::json& written, std::string& problem);
 
 // ---- what runs have left ----
-
-/// The number and checksum of a file's first bytes, or of all of them; null if the file has fewer.
-nlohmann::json written_in(const std::filesystem::path& path, std::int64_t bytes = -1);
-
-/// Whether a file begins with the lines that a checkpoint names.
-///   written: what written() returned when it was saved
-bool begins_as(const std::filesystem::path& path, const nlohmann::json& written);
-
-/// The first of FILE.before-1, FILE.before-2, ... that is free, or has the same bytes as the file.
-/// That of a file for TensorBoard has a name that TensorBoard does not read.
-std::filesystem::path name_aside(const std::filesystem::path& file);
 
 /// A file's JSON; null if there is no such file, or it is damaged.
 nlohmann::json json_in(const std::filesystem::path& path);
