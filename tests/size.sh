@@ -11,10 +11,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # A feature that needs more lines names the lines that it removes.
 # Folders   lines at most
 limits='
-library     42730    autograd, nn, parallel, sparse, and cuda without its emulator
-emulator     6750    cuda/emulator
-examples    19730    programs and their pages
-tests       58820
+library     42860    autograd, nn, parallel, sparse, and cuda without its emulator
+emulator     6620    cuda/emulator
+examples    19760    programs and their pages
+tests       58930
 tutorials    4120    code of chapters: kernels, and scripts that draw and measure
 build         700    CMakeLists.txt, .ci/
 '
