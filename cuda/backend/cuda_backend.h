@@ -75,8 +75,8 @@ class Products {
     float one, kept;  // result = one * left right + kept * result
     void operator()(cudaStream_t stream) const;
   };
-  /// Prepares result = left right, or result += left right, plus a bias of the result's type in each
-  /// column, if it is given. Nothing if cublasLt has no algorithm with a bias.
+  /// Prepares result = left right, or result += left right; with a bias of the result's type, if it
+  /// is given, added to each column. Nothing if cublasLt has no algorithm with a bias.
   /// throws: Error if it has none for a product alone
   std::optional<Call> prepare(const ProductOperand& left, const ProductOperand& right,
                               const ProductOperand& result, int batch, bool add, const void* bias);

@@ -49,7 +49,7 @@ struct PinnedPool {
 
 /// Messages of the device's memory follow the kernels that are queued on the backend's stream at
 /// their mark, or else when they start: kernels that write the values to send, or that still read
-/// the memory to receive into. The host never waits: a request asks an event. Kernels that are queued
+/// the memory to receive into. The host waits for none: a request asks an event. Kernels queued
 /// once a message is done need not wait for it. On a channel, messages of host memory and of device
 /// memory each arrive in their order, but not in one common order. A stream of its own copies a
 /// send to the host, where it then begins to travel; another stream copies a message that has
