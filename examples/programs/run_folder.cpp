@@ -121,12 +121,20 @@ static bool has_events(const fs::path& out) {
 
 /// Whether a folder is that of a run which never saved: it has its events, an empty checkpoint/,
 /// and was seen neither to save nor to end.
-static bool is_of_unsaved_run(const fs::path& out) {
+static bool is_of_unsaved_run(const fs::path& out) try {
   std::error_code none;
   const nlohmann::json summary = parallel::json_in(out / "summary.json");
-  if (summary.is_object() && summary.value("state", "running") != "running") return false;
-  if (summary.dump().find(R"("text":"checkpoint saved")") != std::string::npos) return false;
+  if (summary.is_object()) {
+    if (summary.value("state", "running") != "running") return false;
+    // Events up to `first` are those of the run that this one continued.
+    const std::int64_t first = summary.value("steps", 0) - summary.value("session_steps", 0);
+    for (const nlohmann::json& event : summary.value("events", nlohmann::json::array()))
+      if (event.value("text", "") == "checkpoint saved" && event.value("step", first + 1) > first)
+        return false;
+  }
   return fs::is_directory(out / "checkpoint", none) && has_events(out);  // else it was moved away
+} catch (const nlohmann::json::exception&) {                             // it is of another program
+  return false;
 }
 
 /// Whether a folder has the metrics.jsonl that a run wrote until a save. A session that was killed
@@ -152,13 +160,13 @@ static bool has_metrics_of(const fs::path& out, const nlohmann::json& saved) try
 
 /// Whether a line of metrics.jsonl is as a run writes it after update `step`.
 static bool is_run_line(const std::string& line, std::int64_t step) try {
-  static const std::set<std::string> keys{
-      "step",       "loss",    "learning_rate",       "gradient_norm",         "seconds",
-      "bytes_sent", "bits",    "tokens_per_second",   "images_per_second",     "validation_loss",
-      "pruning",    "elastic", "validation_accuracy", "updates_without_a_line"};
+  const std::string keys =
+      " step loss learning_rate gradient_norm seconds bytes_sent bits tokens_per_second "
+      "images_per_second validation_loss validation_accuracy pruning elastic drained "
+      "updates_without_a_line ";
   const nlohmann::json values = parse_json(line);
   for (const auto& [key, value] : values.items())
-    if (!keys.contains(key)) return false;
+    if (keys.find(' ' + key + ' ') == keys.npos) return false;
   return whole_number(values.at("step")) >= step && values.dump() == line;
 } catch (const std::exception&) {
   return false;
@@ -225,7 +233,7 @@ std::string keep_edited_files(const parallel::SessionScope& scope) {
   }
   // What lines give anew can't be written from those that are lost.
   const bool lost = !parallel::begins_as(lines, written);
-  const nlohmann::json noted = noted_files(run, saved.step);
+  const nlohmann::json noted = noted_files(run, std::max(saved.step, scope.given_up));
   for (const auto& [name, bytes] : noted.items()) {
     const bool is_last =
         lost && (name == "metrics.csv" || (parallel::is_event_file(name) && fs::exists(lines)));

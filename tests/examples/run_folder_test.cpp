@@ -288,6 +288,10 @@ TEST_CASE("a run that never saved is begun anew by the same command") {
   check_untouched(runs.path("run"), words, "has metrics.jsonl, which the run would replace");
   runs.folder.write("run/checkpoint/model-6.safetensors", "weights");
   check_untouched(runs.path("run"), words, "is of no checkpoint that the run could continue");
+  fs::remove(runs.path("run/checkpoint/model-6.safetensors"));
+  runs.folder.write("run/summary.json", R"({"steps": 5, "session_steps": 2, "events": [
+      {"step": 3, "text": "checkpoint saved"}]})");  // by the run that this one went on from
+  succeeded(run(words));
 }
 
 TEST_CASE("a resumed run says where its learning rate leaves the course that it had") {
