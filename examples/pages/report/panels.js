@@ -25,7 +25,7 @@ const command = (text) => el('div', {class: 'command'}, el('code', {}, text), co
 
 /** A run's command; of one that is resumed, the first and the last. */
 function commands({begun_by: first, command: last}) {
-  if (!last?.includes(' --resume ')) return last && command(last);
+  if (!/ --resume[ =]/.test(last)) return last && command(last);
   const titled = (title, text) => [el('span', {class: 'about'}, title), command(text)];
   return [first && first !== last && titled('begun by', first), titled('continued by', last)];
 }
