@@ -194,7 +194,9 @@ void Rescuer::failed(SessionRank& rank) noexcept try {
 }
 
 Rescue::Rescue(const SessionScope& scope)
-    : own_(scope.out), given_up_(scope.given_up < 0 ? "" : newest_in(scope.out).checksum) {}
+    : given_up_(scope.given_up < 0 ? "" : newest_in(scope.out).checksum) {
+  for (const char* name : {"metrics.jsonl", "metrics.csv"}) own_.note(scope.out / name);
+}
 
 void Rescue::add_remains_of(SessionRank& rank, bool diverged) try {
   if (diverged) diverged_ = true;

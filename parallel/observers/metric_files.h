@@ -102,6 +102,8 @@ class MetricFiles {
   /// what to tell; empty: all are as they were written. Else others have to be made, as long as
   /// this object lives, from the lines that are `left`.
   std::string move_changed_aside(MetricLines& left) const;
+  /// Takes the files that others noted for the run's own, in place of those that are here now.
+  void knows_as(const MetricFiles& others) { own_ = others.own_; }
   /// The file that holds the lines of metrics.jsonl now.
   std::filesystem::path path() const { return folder_ / ("metrics.jsonl" + suffix_); }
 

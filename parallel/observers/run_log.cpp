@@ -145,6 +145,7 @@ void RunLog::replace_changed() try {
   warn(changed);
   auto anew = std::make_unique<MetricFiles>(scope_.out, settings_.unit, left);
   anew->events().describe(command_line(), settings_.flags);
+  if (files_->beside_earlier()) anew->knows_as(*files_);  // what others change stays aside
   files_ = std::move(anew);
 } catch (const std::exception& error) {
   warn(error.what());
