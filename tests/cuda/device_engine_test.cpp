@@ -189,8 +189,14 @@ class NotedBatches : public SmallBatches {
     return SmallBatches::inputs(micro, device);
   }
   Tensor targets(int micro, const DevicePtr& device) override {
-    if (micro == 0) found = *note_.data<float>();  // as kernels have left it, without waiting
-    has_looked = has_looked || micro == 0;
+    if (micro == 0) {
+      backend_of(note_.device()).use();
+      const cuda::Stream apart(cuda::Stream::urgent);  // waits for no kernel
+      PG_CUDA(cudaMemcpyAsync(&found, note_.raw(), sizeof found, cudaMemcpyDeviceToHost, apart));
+      PG_CUDA(cudaStreamSynchronize(apart));
+      backend_of(device).use();
+      has_looked = true;
+    }
     return SmallBatches::targets(micro, device);
   }
   std::atomic<bool> is_queued = false, has_looked = false;
@@ -210,6 +216,7 @@ class LateMessages : public TransportAround {
     if (message.channel == plan_channel && rank() == 0) {
       const std::atomic<bool>& awaited = sent_++ ? batches_.has_looked : batches_.is_queued;
       for (Deadline deadline(20); !awaited && deadline.left() > 0;) std::this_thread::yield();
+      PG_CHECK(awaited, "the other rank has not come in 20 s");
     }
     return TransportAround::send(message);
   }

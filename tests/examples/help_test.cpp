@@ -42,6 +42,7 @@ std::size_t longest_line(const std::string& setup, Words words) {
   words[0] = program(words[0]);
   const Words shell{"/bin/sh", "-c", setup + " && exec \"$@\" --help", "sh"};
   const std::string all = run_on_terminal(shell + words).output;
+  REQUIRE(all.find("\nExample") != all.npos);
   std::istringstream lines(all.substr(0, all.find("\nExample")));
   std::size_t longest = 0;
   for (std::string line; std::getline(lines, line);) longest = std::max(longest, line.find('\r'));

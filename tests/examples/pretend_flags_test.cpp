@@ -118,14 +118,6 @@ TEST_CASE("a run on pretended devices has the bits of any other, and says what i
   CHECK_FALSE(report_of(runs.path("plain")).contains("pretended"));
 }
 
-TEST_CASE("two updates that end at once, where a pipeline drains, share the time of both") {
-  Runs runs{{"--layers", "2", "--schedule", "2bw", "--stages", "2", "--microbatches", "2",
-             "--pretend-compute", "4e-3,4e-3"}};
-  runs.train("run");
-  const std::vector<json> lines = metrics_of(runs.path("run"));
-  CHECK(50 * lines[5]["seconds"].get<double>() > lines[4]["seconds"].get<double>());
-}
-
 TEST_CASE("late computations are counted and told") {
   Runs runs{{"--pretend-compute", "1e-9,1e-9"}};
   const Finished result = succeeded(run(runs.words("late")));
