@@ -205,9 +205,9 @@ void CudaBackend::gemm(Gemm how, In a, In b, In bias, Out c) {
   if (k == 0) return begin_sum(*this, how.add, bias, c);
   const ProductOperand left = operand(b, how.transpose_b), right = operand(a, how.transpose_a),
                        result = operand(c, false);
-  auto multiply = [&](bool add, const void* with) {
+  auto multiply = [&](bool add, const void* added) {
     use();
-    const auto call = products_->prepare(left, right, result, static_cast<int>(batch), add, with);
+    const auto call = products_->prepare(left, right, result, static_cast<int>(batch), add, added);
     if (call) queue(*call, *call);
     return call.has_value();
   };

@@ -31,7 +31,7 @@ using parallel::Transport;
 
 class DeviceRequest;
 
-/// An event behind what was queued on the backend's stream.
+/// An event after the work that the backend's stream has been given.
 struct EventMark {
   explicit EventMark(const CudaBackend& backend) { event.record(backend.stream()); }
   Event event;

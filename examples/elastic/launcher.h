@@ -22,7 +22,7 @@ struct LaunchOptions {
   bool fewer = false, is_new = false;  ///< is_new: `out` is a folder that elastic chose
   std::string mpirun = autograd::mpirun();
   std::filesystem::path memory = "/dev/shm", out, resume;  ///< resume: empty, or a run's folder
-  std::shared_ptr<parallel::FolderLock> lock = nullptr;    ///< that of `out`
+  std::shared_ptr<parallel::FolderLock> lock = nullptr;    ///< of `out`
 };
 
 /// From now on, SIGINT, SIGTERM and SIGHUP ask for a save and a stop; an ignored SIGHUP stays so.

@@ -44,7 +44,7 @@ bool has_lines(const fs::path& name) {
 }
 
 /// Adds the files of a folder's checkpoints, and the TensorBoard files beside it that they name. A
-/// damaged one is left as it is. `users`: those under names that no save gives, instead of others
+/// damaged one is left as it is. `users`: those that a user has renamed, and not those of the run
 void add_checkpoints(std::set<fs::path>& files, const fs::path& folder, bool users) {
   const nlohmann::json::json_pointer events("/metrics/events");
   for (const std::string& name : nn::manifests_of(folder)) try {

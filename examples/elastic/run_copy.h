@@ -29,7 +29,7 @@ bool has_room(const std::filesystem::path& run);
 class RunCopy {
  public:
   /// minutes: between copies; last: the update of `to` that the run continues from, -1: its newest;
-  /// lock: that of `to`, without which nothing is copied, null: of no use
+  /// lock: of `to`; if it is lost, nothing is copied; null: copies need none
   RunCopy(std::filesystem::path from, std::filesystem::path to, double minutes, int last = -1,
           std::shared_ptr<parallel::FolderLock> lock = nullptr);
 

@@ -174,7 +174,7 @@ parallel::Plan read_plan(const std::string& file) {
 }
 
 void CostFlags::add_flags(Flags& flags) {
-  flags.group("Costs (a list has one value, or one per stage; --slowness has one per rank)");
+  flags.group("Costs (one value, or a list of one per stage; --slowness: per rank)");
   for (const parallel::Field<parallel::Costs>* field : parallel::cost_fields())
     add_field(flags, *field, costs, "",
               [this](const auto& each, const std::string& word) { each.take(costs, word); });

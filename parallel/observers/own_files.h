@@ -7,7 +7,7 @@
 
 namespace plangrad::parallel {
 
-/// The number and checksum of a file's first bytes, or of all of them; null if the file has fewer.
+/// The length and CRC-32 of a file's first `bytes` bytes, -1: of all; null if it has fewer.
 nlohmann::json written_in(const std::filesystem::path& path, std::int64_t bytes = -1);
 
 /// Whether a file begins with the lines that a checkpoint names.

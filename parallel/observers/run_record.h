@@ -49,7 +49,7 @@ class RunRecord : public AskingObserver<Nothing, MeasuredRank> {
   ///   summary: the content of summary.json
   virtual void draw(Lead& /*lead*/, const nlohmann::json& /*summary*/, bool /*last*/) {}
 
-  /// Writes a file of the run's folder. One that others have changed stays aside.
+  /// Writes a file of the run's folder. If others have changed it, renames theirs first, and warns.
   void write_file(Lead& lead, const std::string& name, std::string_view bytes);
   /// What ranks recorded, the last since each change of what they keep. The facts are there.
   const std::vector<Recording>& recordings() const { return recordings_; }

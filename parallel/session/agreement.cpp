@@ -122,7 +122,8 @@ std::string owner_of(const fs::path& lock) {
   return bytes.substr(0, bytes.find('\n'));
 }
 
-/// Opens a lock, a file or folder in the run's folder, and takes it. A folder may have none: -1.
+/// Opens a file or folder in the run's folder, and locks it. Returns -1 for a folder that the disk
+/// can't lock.
 /// throws: Error if another process has it, or there can be none
 int locked(const fs::path& path, int how) {
   const int file = ::open(path.c_str(), how | O_NOFOLLOW | O_CLOEXEC, 0666);
@@ -186,7 +187,7 @@ bool FolderLock::is_here() try {
   const fs::path folder = path_.parent_path() / "checkpoint";
   if (!is_named(file_, path_) && is_named(folder_.number, folder)) lock();
   return is_named(file_, path_);
-} catch (const Error&) {  // another process has made the file
+} catch (const Error&) {  // another process has made the file, or it can't be made
   return false;
 }
 

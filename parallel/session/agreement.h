@@ -42,7 +42,7 @@ bool is_abandoned(const std::filesystem::path& out);
 /// The lock of an output folder, which a process holds for as long as this lives.
 class FolderLock {
  public:
-  /// Makes the folder and its checkpoint/, and locks that and the file plangrad.lock in the folder.
+  /// Makes the folder and its checkpoint/, and locks checkpoint/ and the file plangrad.lock.
   /// throws: Error if another run holds the folder, or it can't be made or locked
   explicit FolderLock(const std::filesystem::path& out);
   ~FolderLock();

@@ -163,9 +163,9 @@ bool Lead::hear(const std::vector<RunResult>& results) {
 }
 
 /// The updates up to `last`, each with its mean loss, the gradient's norm, and the time from the
-/// update before, taken when the last rank had made it; two that end at once, where the pipeline
-/// drains, share the time of both. Bytes are equal shares of those sent since the last call, as
-/// without flushes ranks are in different updates at once.
+/// update before, taken when the last rank had made it; one that ends at once with the next, where
+/// the pipeline drains, takes half of the time until then. Bytes are equal shares of those sent
+/// since the last call, as without flushes ranks are in different updates at once.
 std::vector<HeardUpdate> Lead::heard_until(int last) {
   RunResult& world = unheard_;
   const int count = last - heard_;
@@ -174,10 +174,11 @@ std::vector<HeardUpdate> Lead::heard_until(int last) {
   seconds_per_step_ = std::max((world.stepped.at(last) - heard_seconds_) / count, 1e-9);
   std::vector<HeardUpdate> updates;
   for (int version = heard_ + 1; version <= last; ++version) {
-    double& made = world.stepped.at(version);
-    if (overlaps_ && version < last && world.stepped.at(version + 1) - made < seconds_per_step_ / 8)
-      made = (heard_seconds_ + world.stepped.at(version + 1)) / 2;
-    const double seconds = made - std::exchange(heard_seconds_, made);
+    double& ended = world.stepped.at(version);
+    if (overlaps_ && version < last &&
+        world.stepped.at(version + 1) - ended < seconds_per_step_ / 8)
+      ended = (heard_seconds_ + world.stepped.at(version + 1)) / 2;
+    const double seconds = ended - std::exchange(heard_seconds_, ended);
     updates.push_back({.version = version,
                        .loss = loss_of(world, version, per_step_),
                        .gradient_norm = gradient_norm_of(world, version, per_step_, clips_),

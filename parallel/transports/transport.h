@@ -45,7 +45,7 @@ class Request {
   virtual bool done() = 0;
 };
 
-/// The work that was queued on a rank's device at a moment, in the transport's own words.
+/// The work that was queued on a rank's device at a moment, which the transport alone can read.
 using Mark = std::shared_ptr<const void>;
 
 /// A message that this rank sends or expects. `data` must live until the request is done.
@@ -54,7 +54,7 @@ struct Message {
   int channel = 0;  ///< between two ranks, its messages arrive in the order they were sent
   void* data = nullptr;
   std::int64_t bytes = 0;
-  Mark after = nullptr;  ///< work on `data`; null: what is queued once the message starts
+  Mark after = nullptr;  ///< work that it waits for; null: all that is queued when it starts
 };
 
 // MPI guarantees tags up to 32767 only, so channels are small numbers.
@@ -103,7 +103,7 @@ class Transport {
   /// Sums or gathers x (any shape) in place in the group `ranks`, ascending, by the transport's own
   /// collective; null if it has none. All of these ranks call it with equal sizes and types, one at
   /// a time on a channel. The transport chooses the order of additions; all get the same values.
-  /// `after`: as that of a message.
+  /// after: the work that it waits for; null: all that is queued when it starts
   virtual std::unique_ptr<Request> together(Joint /*what*/, const std::vector<int>& /*ranks*/,
                                             int /*channel*/, const autograd::Tensor& /*x*/,
                                             const Mark& /*after*/) {
