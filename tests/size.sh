@@ -13,7 +13,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 limits='
 library     42860    autograd, nn, parallel, sparse, and cuda without its emulator
 emulator     6620    cuda/emulator
-examples    19770    programs and their pages
+examples    19785    programs and their pages
 tests       58940
 tutorials    4120    code of chapters: kernels, and scripts that draw and measure
 build         700    CMakeLists.txt, .ci/

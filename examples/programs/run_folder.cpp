@@ -190,6 +190,18 @@ static bool is_as_written(const fs::path& path, const nlohmann::json& written, s
   return file.eof();
 }
 
+/// Whether metrics.jsonl, or the table, is as the run wrote it after one of its saves.
+static bool is_of_a_save(const fs::path& run, const fs::path& file, bool is_table) {
+  for (const std::string& name : manifests_of(run / "checkpoint")) try {
+      const Manifest saved = read_manifest(run / "checkpoint", name);
+      const nlohmann::json& metrics = saved.run->at("metrics");
+      const nlohmann::json& written = is_table ? metrics.at("table") : metrics;
+      if (is_as_written(file, written, saved.step, is_table)) return true;
+    } catch (const std::exception&) {  // it is damaged, or an earlier version's
+    }
+  return false;
+}
+
 /// The files that a run's summary has noted at its end, by name: their bytes and checksums. Null if
 /// it has noted none since it saved update `step`.
 static nlohmann::json noted_files(const fs::path& run, std::int64_t step) try {
@@ -225,12 +237,14 @@ std::string keep_edited_files(const parallel::SessionScope& scope) {
   const nlohmann::json rows = written.value("table", nlohmann::json());  // null: an earlier version
   std::string kept;
   // The session before was killed while it replaced its files: first metrics.jsonl, then the table.
+  const auto replace = [&](const std::string& file, bool is_table) {
+    if (!is_of_a_save(run, file, is_table)) kept += parallel::OwnFiles().make_way(file);
+    fs::rename(file + partial, file);
+  };
   const bool lacks_lines = !parallel::begins_as(lines, written) && has_lines_of(run, *saved.run);
-  if (lacks_lines || !fs::exists(lines + partial)) {
-    kept = keep_lost_metrics(run);
-    if (lacks_lines) fs::rename(lines + partial, lines);
-    if (parallel::begins_as(table + partial, rows)) fs::rename(table + partial, table);
-  }
+  if (lacks_lines) replace(lines, false);
+  if (!fs::exists(lines + partial) && parallel::begins_as(table + partial, rows))
+    replace(table, true);
   // What lines give anew can't be written from those that are lost.
   const bool lost = !parallel::begins_as(lines, written);
   const nlohmann::json noted = noted_files(run, std::max(saved.step, scope.given_up));
