@@ -14,7 +14,7 @@
 namespace plangrad::examples {
 using nlohmann::json;
 
-/// What the plan player is asked: recorded updates, simulated with each stage's median costs.
+/// The request of a run's plan.html: recorded updates, simulated with each stage's median costs.
 ///   simulated: what the report calls so, which has the computations' times
 static json player_request_of(const RecordedUpdates& recorded, const Timeline& simulated,
                               const std::string& run, const json& flags, const Summing& sums) {

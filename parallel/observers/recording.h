@@ -55,7 +55,7 @@ std::vector<std::string> about_times(const SharedCores& shared, const nlohmann::
 
 struct Pretended;
 
-/// What is known of a recording beside its timeline: the devices, and how their ranks add up.
+/// The devices of a recording: pretended ones or shared cores, and how their ranks add up.
 struct RecordingContext {
   const Pretended* pretended = nullptr;
   std::optional<SharedCores> shared;  ///< the cores that ranks share; none: each has its own
