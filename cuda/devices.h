@@ -8,8 +8,8 @@
 
 namespace plangrad::cuda {
 
-/// Prepares the devices of `ranks` ranks, once, before the first is made; `own`: each rank needs a
-/// device of its own. The emulator makes as many devices as there are ranks, up to 64.
+/// Prepares the devices of this process's ranks, once, before the first is made; `own`: each needs
+/// one of its own. The emulator makes as many as there are ranks, up to 64.
 /// throws: Error that says how many devices there are, if they are too few
 void prepare_devices(int ranks, bool own);
 

@@ -129,6 +129,7 @@ class CudaBackend : public Backend {
   /// The graphs; null if the settings have none.
   const Graphs* graphs() const { return graphs_.get(); }
   const CachingAllocator& allocator() const { return allocator_; }
+  CachingAllocator& allocator() { return allocator_; }
   /// Makes the device current for the calling thread.
   void use() const { PG_CUDA(cudaSetDevice(ordinal_)); }
   /// Queues a kernel; an empty grid does nothing. Tensors among the arguments pass their addresses,

@@ -9,29 +9,31 @@
 
 namespace plangrad::cuda {
 
-/// The pool of the device, which keeps what is freed, and is open to all GPUs that can reach it:
-/// NCCL sends straight from the memory of one rank to another's, if both are in one process.
-static cudaMemPool_t open_pool(int device) {
+/// The pool of the device, which keeps what is freed.
+static cudaMemPool_t keeping_pool(int device) {
   cudaMemPool_t pool;
   std::uint64_t all = ~std::uint64_t{0};
   PG_CUDA(cudaDeviceGetDefaultMemPool(&pool, device));
   PG_CUDA(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all));
-  int count = 0, reachable = 0;
-  PG_CUDA(cudaGetDeviceCount(&count));
-  for (int peer = 0; peer < count; ++peer) {
-    if (peer == device) continue;
-    PG_CUDA(cudaDeviceCanAccessPeer(&reachable, peer, device));
-    cudaMemAccessDesc access{};
-    access.location.type = cudaMemLocationTypeDevice;
-    access.location.id = peer;
-    access.flags = cudaMemAccessFlagsProtReadWrite;
-    if (reachable) PG_CUDA(cudaMemPoolSetAccess(pool, &access, 1));
-  }
   return pool;
 }
 
 CachingAllocator::CachingAllocator(int device, cudaStream_t stream, bool keeps_blocks)
-    : device_(device), stream_(stream), keeps_blocks_(keeps_blocks), pool_(open_pool(device)) {}
+    : device_(device), stream_(stream), keeps_blocks_(keeps_blocks), pool_(keeping_pool(device)) {}
+
+void CachingAllocator::open_to_peers() {
+  int count = 0, reachable = 0;
+  PG_CUDA(cudaGetDeviceCount(&count));
+  for (int peer = 0; peer < count; ++peer) {
+    if (peer == device_) continue;
+    PG_CUDA(cudaDeviceCanAccessPeer(&reachable, peer, device_));
+    cudaMemAccessDesc access{};
+    access.location.type = cudaMemLocationTypeDevice;
+    access.location.id = peer;
+    access.flags = cudaMemAccessFlagsProtReadWrite;
+    if (reachable) PG_CUDA(cudaMemPoolSetAccess(pool_, &access, 1));
+  }
+}
 
 std::int64_t CachingAllocator::block_bytes(std::int64_t bytes) const {
   if (!keeps_blocks_) return std::max<std::int64_t>(bytes, 1);

@@ -39,6 +39,10 @@ class CachingAllocator {
   /// `bytes`: as passed to allocate(). Does not throw: the device's next call reports its errors.
   void free(void* data, std::int64_t bytes) noexcept;
 
+  /// Opens the device's pool to all GPUs that can reach it: NCCL sends straight from the memory of
+  /// one rank to another's, if both are in one process.
+  void open_to_peers();
+
   /// Announces that the calling thread holds back work from now on; only one thread may at a time.
   void hold_back();
   /// Announces that the work has been queued, or never will be.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -37,19 +38,27 @@ struct Gathering {
   std::size_t joined = 0;
 };
 
-/// The state that the ranks of a communicator share.
+/// The state that the ranks of a communicator share. Ranks are threads, each with a device of this
+/// machine; or, as a machine with one device is all that a rank has, processes of one host.
 struct Clique {
+  std::filesystem::path folder{};  ///< in which processes meet; empty: all ranks are threads
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<int> devices;  ///< the device of each rank; -1: it has not joined
   int joined = 0;
-  bool aborted = false;  ///< whether a rank has aborted it
+  bool aborted = false;  ///< whether a rank has aborted it, and the others are told
   /// Gatherings by the ranks (from, to) of a message, or (-1,-1) for collectives, and by number.
-  std::map<std::tuple<int, int, std::uint64_t>, Gathering> gatherings;
+  using Key = std::tuple<int, int, std::uint64_t>;
+  std::map<Key, Gathering> gatherings{};
 };
 
 int bytes_of(ncclDataType_t type);
 const char* name_of(Kind kind);
+/// Bytes that a rank's call reads and writes.
+std::size_t bytes_read(const Call& call);
+std::size_t bytes_written(const Call& call);
+/// Whether two ranks' calls can be parts of one. If not, reports that.
+bool check_match(const Call& a, const Call& b);
 
 /// Carries the calls of all ranks out. Buffers may be each rank's own ("in place").
 void run_together(const std::vector<Call>& calls);
@@ -60,6 +69,18 @@ ncclResult_t wait_for_ranks(ncclComm_t comm);
 bool join_in_group(ncclComm_t comm);
 /// Queues the last call, if the communicator doesn't block.
 void queue_waiting(ncclComm_t comm);
+
+// Ranks that are processes (nccl_processes.cpp).
+
+/// Joins the processes that have the same id.
+std::shared_ptr<Clique> join_processes(const std::string& id, int ranks, int rank);
+/// Looks how many processes have joined, and whether one has aborted.
+void look_around(Clique& clique);
+/// Leaves the other processes; the last one removes what they share, and `abort` does so at once.
+void leave_processes(const Clique& clique, int rank, bool abort);
+/// The meeting of a call with other processes.
+std::shared_ptr<Rendezvous> meet_processes(const std::string& name, const Clique::Key& key,
+                                           const Call& own);
 
 }  // namespace plangrad::cuda::emulator
 

@@ -68,17 +68,5 @@ inline double max(double a, double b) { return fmax(a, b); }
 /// Multiplies; not fused with an addition by nvcc, nor by a host compiler with -ffp-contract=off.
 inline float __fmul_rn(float a, float b) { return a * b; }
 inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
-inline int __float_as_int(float x) { return std::bit_cast<int>(x); }
-inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
-inline float __int_as_float(int x) { return std::bit_cast<float>(x); }
-inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
 inline int __popc(unsigned x) { return std::popcount(x); }
-inline int __clz(int x) { return std::countl_zero(static_cast<unsigned>(x)); }
-/// Returns 1 + the number of the lowest set bit; 0 if none is set.
-inline int __ffs(int x) { return __builtin_ffs(x); }
 inline unsigned __umulhi(unsigned a, unsigned b) { return std::uint64_t{a} * b >> 32; }
-
-template <class T>
-T __ldg(const T* address) {
-  return *address;
-}

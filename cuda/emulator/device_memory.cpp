@@ -178,11 +178,6 @@ std::optional<Allocation> find_allocation(const void* address) {
   return *found;
 }
 
-std::size_t bytes_in_use(int device) {
-  std::lock_guard lock(memory().mutex);
-  return memory().devices[device].in_use;
-}
-
 // These two are called after an invalid access, by a thread that may hold the lock.
 
 bool is_device_address(const void* address) {

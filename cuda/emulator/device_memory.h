@@ -44,7 +44,6 @@ void* allocate(int device, std::size_t bytes);
 bool release(void* start);
 /// Returns the live allocation that the address lies in.
 std::optional<Allocation> find_allocation(const void* address);
-std::size_t bytes_in_use(int device);
 
 /// Whether the address is, was or may become memory of a device, or pinned.
 bool is_device_address(const void* address);

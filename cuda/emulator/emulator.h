@@ -8,7 +8,7 @@
 // stream.h, scheduler.h            streams, events and graphs, in orders that tests choose
 // runtime.h                        the runtime's calls; those that wait for other devices' work
 // device_memory.h                  memory whose borders are guarded
-// cublasLt.h, nccl.h               products by oneDNN, NCCL by threads
+// cublasLt.h, nccl.h               products by oneDNN; NCCL between threads, or processes
 // observer.h, observed/            accesses to memory, for the two builds that look at each of them
 // checked/, counted/               the one that searches for races; the one that counts
 // A student without a GPU can step through a kernel in a debugger; tests/cuda is its test.
@@ -44,6 +44,8 @@ struct Settings {
   /// The share of the calls that allocate or free memory, all but the asynchronous ones, that wait
   /// for the devices of common communicators (runtime.h), drawn by the seed.
   double peer_waits = 0;
+  /// The share of aborted communicators of which NCCL tells the other ranks nothing.
+  double silent_aborts = 0;
   /// A device carries out one operation of NCCL at a time: the first of them that can begin.
   bool one_nccl_operation = false;
 };
@@ -57,6 +59,9 @@ const Settings& settings();
 /// time, so that it takes slower kernels: an address, or the bytes from one column or matrix to the
 /// next, is no multiple of 16.
 std::int64_t misaligned_products();
+/// The number of times that a host thread has waited for work of a device that was not complete:
+/// most times that it waits at all, if the schedule is lazy.
+std::int64_t host_waits();
 
 /// Drops all queued operations, forgets streams, events and errors, and returns the messages of the
 /// remembered faults. Only memory stays until it is freed.

@@ -1,6 +1,6 @@
-// The part of NCCL that plangrad uses, for ranks that are host threads of this process, or for one
-// thread that drives all ranks by group calls.
-// Not here: ranks in several processes.
+// The part of NCCL that plangrad uses: ranks are host threads of this process, or one thread drives
+// all by group calls; or each is a process whose machine has one device, and calls do not wait.
+// Not here: ranks on several hosts.
 // NCCL user guide, API.
 #pragma once
 

@@ -29,18 +29,11 @@ bool adds_up(Kind kind) {
   return kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::reduce_scatter;
 }
 
-std::string describe(const Call& call) {
+std::string words_of(const Call& call) {
   std::string result = text("rank ", call.comm->rank, " ", name_of(call.kind), " of ", call.count,
                             " elements of type ", call.type);
   if (has_root(call.kind)) result += text(", root ", call.peer);
   return result;
-}
-
-/// Whether two ranks' calls can be parts of one.
-bool agree(const Call& a, const Call& b) {
-  bool same_kind = is_message(a.kind) ? a.kind != b.kind : a.kind == b.kind;
-  return same_kind && a.count == b.count && a.type == b.type &&
-         (!has_root(a.kind) || a.peer == b.peer);
 }
 
 /// Adds the call to those it runs with. Null, and a report, if it does not fit them.
@@ -52,22 +45,20 @@ std::shared_ptr<Rendezvous> gather(const Call& call) {
                     : sends  ? std::tuple(rank, peer)
                              : std::tuple(peer, rank);
   // A rank that sends to itself has two calls for a message, so they are counted apart.
-  std::uint64_t before = call.comm->calls[{sends, message ? peer : -1}]++;
+  const Clique::Key key{from, to, call.comm->calls[{sends, message ? peer : -1}]++};
+  std::string name = message ? text("message from rank ", from, " to ", to) : name_of(call.kind);
+  if (!clique.folder.empty()) return meet_processes(name, key, call);
 
   std::lock_guard lock(clique.mutex);
-  auto entry = clique.gatherings.try_emplace({from, to, before}).first;
+  auto entry = clique.gatherings.try_emplace(key).first;
   Gathering& all = entry->second;
   if (!all.meeting) {
     all.calls = std::make_shared<std::vector<Call>>(message ? 2 : clique.devices.size());
-    std::string name = message ? text("message from rank ", from, " to ", to) : name_of(call.kind);
     all.meeting = std::make_shared<Rendezvous>(Rendezvous{
         name, &clique, all.calls->size(), [calls = all.calls] { run_together(*calls); }});
   }
   for (const Call& other : *all.calls)
-    if (other.comm && !agree(other, call)) {
-      report(text("NCCL calls that do not match: ", describe(other), ", but ", describe(call)));
-      return nullptr;
-    }
+    if (other.comm && !check_match(other, call)) return nullptr;
   (*all.calls)[message ? !sends : rank] = call;
   std::shared_ptr<Rendezvous> meeting = all.meeting;
   if (++all.joined == all.calls->size()) clique.gatherings.erase(entry);
@@ -100,20 +91,14 @@ std::shared_ptr<Stream> stream_of(const Call& call) {
 ncclResult_t check(const Call& call) {
   if (!call.comm) return ncclInvalidArgument;
   std::size_t ranks = call.comm->clique->devices.size();
-  std::size_t bytes = call.count * bytes_of(call.type);
-  bool to_all = call.kind == Kind::reduce_scatter, from_all = call.kind == Kind::all_gather;
-  bool is_root = call.peer == call.comm->rank;
-  bool reads = call.kind == Kind::broadcast ? is_root : call.kind != Kind::receive;
-  bool writes = call.kind == Kind::reduce ? is_root : call.kind != Kind::send;
-  std::size_t read = to_all ? bytes * ranks : bytes, written = from_all ? bytes * ranks : bytes;
+  std::size_t read = bytes_read(call), written = bytes_written(call);
   int device = call.comm->device;
   std::shared_ptr<Stream> stream = stream_of(call);
   if ((adds_up(call.kind) && call.type == ncclUint8) || call.peer < 0 || call.peer >= int(ranks) ||
       !stream || stream->device != device || spoils_recording(stream) ||
-      (reads && !is_memory(call.source, read, device)) ||
-      (writes && !is_memory(call.target, written, device)))
+      !is_memory(call.source, read, device) || !is_memory(call.target, written, device))
     return ncclInvalidArgument;
-  if (reads && writes && !is_in_place(call, read, written, bytes)) {
+  if (!is_in_place(call, read, written, call.count * bytes_of(call.type))) {
     report(text("rank ", call.comm->rank, " ", name_of(call.kind),
                 ": what it reads and what it writes overlap, and the result is not in place"));
     return ncclInvalidUsage;
@@ -174,6 +159,29 @@ ncclResult_t add(const Call& call) {
 }  // namespace
 
 namespace plangrad::cuda::emulator {
+
+bool check_match(const Call& a, const Call& b) {
+  const bool same_kind = is_message(a.kind) ? a.kind != b.kind : a.kind == b.kind;
+  if (same_kind && a.count == b.count && a.type == b.type &&
+      (!has_root(a.kind) || a.peer == b.peer))
+    return true;
+  report(text("NCCL calls that do not match: ", words_of(a), ", but ", words_of(b)));
+  return false;
+}
+
+std::size_t bytes_read(const Call& call) {
+  if (call.kind == Kind::receive) return 0;
+  if (call.kind == Kind::broadcast && call.peer != call.comm->rank) return 0;
+  const bool to_all = call.kind == Kind::reduce_scatter;
+  return call.count * bytes_of(call.type) * (to_all ? call.comm->clique->devices.size() : 1);
+}
+
+std::size_t bytes_written(const Call& call) {
+  if (call.kind == Kind::send) return 0;
+  if (call.kind == Kind::reduce && call.peer != call.comm->rank) return 0;
+  const bool from_all = call.kind == Kind::all_gather;
+  return call.count * bytes_of(call.type) * (from_all ? call.comm->clique->devices.size() : 1);
+}
 
 bool join_in_group(ncclComm_t comm) {
   if (group.depth > 0) group.joining.push_back(comm);

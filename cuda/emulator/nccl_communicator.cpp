@@ -2,6 +2,8 @@
 // to the buffers of all their ranks: each result is computed once and copied.
 // Not here: calls, which meet in groups (nccl_calls.cpp).
 // NCCL user guide, communicators and collective operations.
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -21,7 +23,7 @@ namespace {
 /// Communicators that still wait for ranks, by what their ids hold.
 struct Open {
   std::mutex mutex;
-  std::map<int, std::shared_ptr<Clique>> cliques;
+  std::map<std::string, std::shared_ptr<Clique>> cliques;
   int ids = 0;
 };
 Open& open_cliques() {
@@ -30,7 +32,8 @@ Open& open_cliques() {
 }
 
 /// The clique of the id, which this rank's arrival may begin. Null: it does not fit the others.
-std::shared_ptr<Clique> join(int id, int ranks, int rank, int device) {
+std::shared_ptr<Clique> join(const std::string& id, int ranks, int rank, int device) {
+  if (ranks > 1 && settings().devices == 1) return join_processes(id, ranks, rank);
   std::lock_guard lock(open_cliques().mutex);
   std::shared_ptr<Clique>& entry = open_cliques().cliques[id];
   if (!entry) {
@@ -95,8 +98,7 @@ const char* ncclGetErrorString(ncclResult_t result) {
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   std::lock_guard lock(open_cliques().mutex);
   *id = {};
-  int number = ++open_cliques().ids;
-  std::memcpy(id->internal, &number, sizeof number);
+  text("nccl-emulated-", getpid(), '-', ++open_cliques().ids).copy(id->internal, sizeof *id - 1);
   return ncclSuccess;
 }
 
@@ -109,14 +111,13 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId i
                                     ncclConfig_t* config) {
   *comm = nullptr;
   if (rank < 0 || rank >= nranks) return ncclInvalidArgument;
-  int number;
-  std::memcpy(&number, id.internal, sizeof number);
   if (wait_for_peers() != cudaSuccess) return ncclUnhandledCudaError;  // as it allocates memory
-  std::shared_ptr<Clique> clique = join(number, nranks, rank, current_device());
+  std::shared_ptr<Clique> clique = join(id.internal, nranks, rank, current_device());
   if (!clique) return ncclInvalidUsage;
   *comm = new ncclComm{clique, rank, current_device()};
   (*comm)->blocking = config->blocking;
   if (!config->blocking) return ncclInProgress;
+  if (!clique->folder.empty()) return ncclInvalidUsage;  // not emulated
   return join_in_group(*comm) ? ncclSuccess : wait_for_ranks(*comm);
 }
 
@@ -126,6 +127,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  leave_processes(*comm->clique, comm->rank, false);
   delete comm;
   return ncclSuccess;
 }
@@ -133,9 +135,11 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 /// Once the others see the abort, none of their operations with this rank can run any more.
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   withdraw(comm->device, comm->clique.get());
+  const bool told = !happens(settings().silent_aborts);
+  leave_processes(*comm->clique, comm->rank, told);
   {
     std::lock_guard lock(comm->clique->mutex);
-    comm->clique->aborted = true;
+    comm->clique->aborted |= told;
   }
   delete comm;
   return ncclSuccess;
@@ -144,6 +148,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
   Clique& clique = *comm->clique;
   std::unique_lock lock(clique.mutex);
+  look_around(clique);
   const bool complete = clique.joined == int(clique.devices.size());
   *error = clique.aborted ? ncclRemoteError : ncclInProgress;
   if (clique.aborted || !complete) return ncclSuccess;

@@ -1,8 +1,12 @@
 // Devices, their properties and errors, and the wait for peers.
 // Not here: memory, streams and launches.
 // CUDA Runtime API, device management and error handling; NCCL's issue 744.
+#include <unistd.h>
+
 #include <array>
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -107,7 +111,6 @@ const ErrorText& text_of(cudaError_t error) {
 
 const char* cudaGetErrorName(cudaError_t error) { return text_of(error).name; }
 const char* cudaGetErrorString(cudaError_t error) { return text_of(error).text; }
-cudaError_t cudaPeekAtLastError() { return last_error; }
 cudaError_t cudaGetLastError() {
   cudaError_t failure = failures[current_device()];
   cudaError_t last = std::exchange(last_error, cudaSuccess);
@@ -163,6 +166,15 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
     default: return finish(cudaErrorInvalidValue);
   }
   return cudaSuccess;
+}
+
+/// A process with one device has the first that CUDA_VISIBLE_DEVICES names, or one of its own.
+cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int device) {
+  if (!exists(device)) return finish(cudaErrorInvalidDevice);
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  const int number = settings().devices > 1 ? device : visible ? std::atoi(visible) : getpid();
+  std::snprintf(id, std::size_t(length), "%04x:%02x:00.0", number >> 8, number & 255);
+  return finish(cudaSuccess);
 }
 
 /// Each can access each other one.

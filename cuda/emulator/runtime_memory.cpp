@@ -126,12 +126,6 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   return finish(cudaSuccess);
 }
 
-cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
-  *total = settings().device_bytes;
-  *free = *total - bytes_in_use(current_device());
-  return finish(cudaSuccess);
-}
-
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
   return copy(to, from, bytes, kind, nullptr, true);
 }

@@ -101,6 +101,7 @@ Step Scheduler::search_meeting(const std::shared_ptr<Rendezvous>& meeting) {
       if (Step step = search(*member.stream)) return step;
       ready = ready && has_begun(member);
     }
+  if (ready && meeting->outside && !meeting->outside()) waits_outside = true, ready = false;
   return ready ? Step{nullptr, meeting} : Step{};
 }
 
@@ -150,10 +151,12 @@ void Scheduler::complete_head(Stream& stream) {
     std::erase_if(streams, [&](const auto& other) { return other.get() == &stream; });
 }
 
+/// Nobody is told of another process's progress, so that is asked for again and again.
 bool Scheduler::wait_for_change(Lock& lock) {
-  std::uint64_t seen = progress;
-  std::chrono::duration<double> patience(settings().patience);
-  return changed.wait_for(lock, patience, [&] { return progress != seen; }) ||
+  const std::uint64_t seen = progress;
+  const bool outside = std::exchange(waits_outside, false);
+  const std::chrono::duration<double> patience(outside ? 0.001 : settings().patience);
+  return changed.wait_for(lock, patience, [&] { return progress != seen; }) || outside ||
          std::any_of(streams.begin(), streams.end(), [](const auto& s) { return s->busy; });
 }
 

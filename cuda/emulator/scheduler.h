@@ -41,9 +41,11 @@ struct Scheduler {
   std::uint64_t searches = 0;
   std::uint64_t begun = 0;     // operations that have begun to wait for other devices
   std::uint64_t progress = 0;  // counts operations that came or went
+  bool waits_outside = false;  // the last search found what waits for other processes
   std::mt19937_64 random;
   int streams_made = 0;
   std::uint64_t queued = 0;  // operations
+  std::int64_t waits = 0;    // of host threads, for what was not complete
   std::map<int, Device> devices;
   Clock host;  // what the host knows to have happened
 
@@ -53,8 +55,8 @@ struct Scheduler {
   Step random_step();
   /// Carries a step out, without the lock.
   void perform(const Step& step, Lock& lock);
-  /// Waits until another thread has changed something. False after the patience of the settings,
-  /// unless a thread is at work.
+  /// Waits until another thread has changed something, or other processes may have. False after the
+  /// patience of the settings, unless a thread is at work.
   bool wait_for_change(Lock& lock);
   /// Waits until no other thread keeps the device closed.
   void wait_until_open(int device, Lock& lock);

@@ -141,9 +141,15 @@ bool is_complete(const Position& position) {
   return done(position);
 }
 
+std::int64_t host_waits() {
+  Scheduler::Lock lock(scheduler().mutex);
+  return scheduler().waits;
+}
+
 bool wait_for(const std::vector<Position>& positions) {
   Scheduler& all = scheduler();
   Scheduler::Lock lock(all.mutex);
+  all.waits += !std::all_of(positions.begin(), positions.end(), done);
   for (;;) {
     Step step = settings().schedule == Schedule::random ? all.random_step() : Step{};
     bool waiting = false;

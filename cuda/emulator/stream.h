@@ -45,7 +45,10 @@ struct Rendezvous {
   std::size_t expected = 0;     ///< operations
   std::function<void()> run;
   std::vector<Position> members{};  ///< the operations, in the order in which they were queued
-  bool withdrawn = false;           ///< whether it will never run
+  /// Whether the parts of other processes are here; asked again and again, once all operations have
+  /// come. Null: there are none.
+  std::function<bool()> outside{};
+  bool withdrawn = false;  ///< whether it will never run
 };
 
 /// The work that a stream keeps for a graph instead of queueing it.

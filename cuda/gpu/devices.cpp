@@ -11,14 +11,14 @@
 namespace plangrad::cuda {
 
 /// A device has 8 queues if nobody says how many, and streams that share one wait for each other:
-/// with kernels that wait for other ranks, for ever. To load a kernel may wait for the device, too,
-/// so all are loaded at the start. And NCCL connects ranks when an algorithm is first used, which
-/// depends on the size of a sum, unless it is told to do so when they join. CUDA and NCCL read
-/// these variables at their first call.
+/// with kernels that wait for other ranks, for ever. To load a kernel may wait for the devices of
+/// all ranks of the process, too, so that several ranks load all at the start. And NCCL connects
+/// ranks when an algorithm is first used, which depends on the size of a sum, unless it is told to
+/// do so when they join. CUDA and NCCL read these variables at their first call.
 void prepare_devices(int ranks, bool own) {
   setenv("NCCL_RUNTIME_CONNECT", "0", 0);
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
-  setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+  if (ranks > 1) setenv("CUDA_MODULE_LOADING", "EAGER", 0);
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   PG_CHECK(error == cudaSuccess && count > 0, "--device cuda: no CUDA device is there",

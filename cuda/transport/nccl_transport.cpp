@@ -5,8 +5,10 @@
 #include "cuda/transport/nccl_transport.h"
 
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include "parallel/collectives/collective.h"
+#include "parallel/transports/launch.h"
 
 namespace plangrad::cuda {
 
@@ -179,7 +181,29 @@ NcclTransport::NcclTransport(Transport& inner, CudaBackend& backend, double time
            version / 100 % 100,
            ", and calls that don't wait need 2.27 or later; use a newer one, or "
            "--transport threads or mpi");
+  char bus[32];
+  PG_CUDA(cudaDeviceGetPCIBusId(bus, sizeof bus, backend.ordinal()));
+  check_own_device(autograd::text("device ", bus, " of ", parallel::host_name()));
   backend.reserve_staging();
+}
+
+/// Checks that each rank has a device of its own. Opens this one's memory to ranks of this process.
+void NcclTransport::check_own_device(const std::string& own) {
+  const std::string process = autograd::text(parallel::host_name(), ' ', getpid());
+  const auto all = parallel::all_gather_bytes(*this, autograd::text(process, '\n', own), timeout_);
+  std::map<std::string, int> owners;
+  for (const std::string& told : all) {
+    const auto end = told.find('\n');
+    const int rank = static_cast<int>(&told - all.data());
+    const auto [owner, is_first] = owners.emplace(told.substr(end + 1), rank);
+    if (!is_first)
+      throw parallel::SharedError(autograd::text(
+          "--transport nccl: each rank needs a device of its own; ranks ", owner->second, " and ",
+          rank, " both use ", owner->first, ". Start fewer ranks on a host, give each its own by ",
+          "CUDA_VISIBLE_DEVICES, or use --transport mpi, whose ranks can share one"));
+    if (rank != this->rank() && told.substr(0, end) == process)
+      backend().allocator().open_to_peers();
+  }
 }
 
 NcclTransport::~NcclTransport() {

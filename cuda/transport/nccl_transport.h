@@ -28,8 +28,10 @@ class NcclRequest;
 /// each two ranks that have messages, and for each set of ranks that has sums.
 class NcclTransport : public StagedTransport {
  public:
-  /// Each rank needs a device of its own. A call that NCCL has not begun after half of `timeout`
-  /// seconds is an error that says so, before other ranks wait that long in vain.
+  /// All ranks make theirs together, each with a device of its own. A call that NCCL has not begun
+  /// after half of `timeout` seconds is an error that says so, before other ranks wait that long in
+  /// vain.
+  /// throws: SharedError if two ranks have one device
   NcclTransport(Transport& inner, CudaBackend& backend, double timeout);
   /// Waits for all ranks, unless one has failed.
   ~NcclTransport() override;
@@ -62,6 +64,7 @@ class NcclTransport : public StagedTransport {
   std::unique_ptr<Request> receive_on_device(const Message& message) override;
 
  private:
+  void check_own_device(const std::string& own);
   bool all_have_finished() noexcept;
   NcclComm& comm(std::vector<int> ranks);
   void connect(const std::vector<int>& ranks, bool sums);

@@ -288,10 +288,6 @@ std::unique_ptr<MpiWorld> joined(const RunFlags& flags,
   return usage<SharedUsageError>([&] {
     PG_CHECK(started, "--transport mpi: this process was started alone; start several by ",
              "mpirun -n RANKS ", flags.program, " ..., or leave the flag out");
-    PG_CHECK(flags.transport == "mpi" || flags.device != "emulator", "--transport nccl: the ",
-             "emulator's NCCL joins threads of one process, and this process is one of ",
-             started->size, "; use --transport mpi, or start it alone: ", without_ranks(), ' ',
-             flags.program, " ...");
     constexpr double patience = 300;  // seconds; a large job starts slowly
     return std::make_unique<MpiWorld>(std::max(patience, flags.timeout));
   });
@@ -324,7 +320,7 @@ bool train_on_processes(const RunFlags& flags, const Prepare& prepare, const Fin
     int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     set_compute_threads(std::min(compute_threads(), std::max(1, cores / here)));
     const bool known = started->local_rank >= 0, leads = transport.rank() == 0;
-    device_kind(flags.device).prepare(known ? here : size, flags.transport == "nccl");
+    device_kind(flags.device).prepare(1, flags.transport == "nccl");
     place_alike(transport, flags, run);
     if (leads && known && started->launcher == "MPICH")
       std::cerr

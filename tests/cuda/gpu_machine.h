@@ -18,6 +18,7 @@ struct Settings {
   Order order = Order::forward;
   QueueSchedule schedule = QueueSchedule::lazy;
   std::uint64_t seed = 1;
+  double silent_aborts = 0;
 };
 constexpr Order all_orders[] = {Order::forward, Order::reverse, Order::random};
 

@@ -14,11 +14,13 @@ using plangrad::cuda::NcclComm;
 using plangrad::cuda::NcclTransport;
 using plangrad::parallel::ThreadsWorld;
 
-TEST_CASE("NCCL communicators: no rank waits for another before there is a message") {
+TEST_CASE(
+    "NCCL communicators: ranks make their transports together, and one that does not is named") {
   Machine machine;
   ThreadsWorld world(2);
   const DevicePtr device = cuda_device(0);
-  CHECK_NOTHROW(NcclTransport(world.transport(0), backend_of(device), 0.05));
+  CHECK_THROWS_WITH(NcclTransport(world.transport(0), backend_of(device), 0.05),
+                    StartsWith("rank 0: waited 0.05 s for a message of rank 1"));
 }
 
 TEST_CASE("NCCL communicators: ranks that NCCL does not join are named in time") {

@@ -2,6 +2,11 @@
 // within a bound, the same bits whatever carries messages, checkpoints that move between devices.
 // Not here: kernels and transports (tests/cuda). Chapter 04.
 
+#include <signal.h>
+
+#include <regex>
+
+#include "nn/checkpoint/file.h"
 #include "tests/examples/processes.h"
 #include "tests/examples/runs.h"
 #include "tests/sanitized.h"
@@ -224,22 +229,42 @@ void check_processes(const char* transport) {
 
 TEST_CASE("processes with devices give the bits of threads with them") { check_processes("mpi"); }
 
-TEST_CASE("processes with devices send messages by NCCL, on GPUs alone") {
-#if GPU_TESTS
+TEST_CASE("processes with devices send messages by NCCL") {
   if (!nccl_works(2)) SKIP_TEST("NCCL needs two devices");
   check_processes("nccl");
-#else
-  const Runs runs{Words{"--layers", "2", "--batch", "12", "--stages", "2"} + device};
-  const Finished result = train_processes(runs, "nccl", "nccl");
-  CHECK(result.status != 0);
-  CHECK_THAT(result.errors, Contains("the emulator's NCCL joins threads of one process"));
-  CHECK_FALSE(std::filesystem::exists(runs.path("nccl")));
-#endif
+}
+
+TEST_CASE("processes over NCCL: codecs, sums, a device for each, a rank that is killed") {
+  if (!nccl_works(4)) SKIP_TEST("NCCL needs four devices");
+  const Runs runs{layout + device + nccl};
+  auto all = [&](const char* name, const Words& more, const Words& starter) {
+    return mpirun_words(processes(4, runs.words(name, more), starter));
+  };
+  const std::string one_each = "export CUDA_VISIBLE_DEVICES=" + own_rank + "; exec \"$@\"";
+  for (const Words& more : {Words{"--codec", "quantize:4"}, Words{"--reduction", "nccl"}}) {
+    runs.train("threads", more);
+    succeeded(run(all("processes", more, {"/bin/sh", "-c", one_each, "sh"})));
+    runs.check_same("threads", "processes");
+    for (const char* name : {"threads", "processes"}) std::filesystem::remove_all(runs.path(name));
+  }
+  check_ended(run(all("shared", {}, {"/usr/bin/env", "CUDA_VISIBLE_DEVICES=0"})), 2,
+              "each rank needs a device of its own; ranks 0 and 1 both use device ");
+  const std::string id = runs.path("process");
+  Running job(all("lost", {"--steps", "1000000", "--evaluate-every", "0"}, noting_id(id)));
+  wait_for_steps(runs.path("lost"), 6);
+  REQUIRE(::kill(std::stoi(plangrad::nn::read_file(id + "3")), SIGKILL) == 0);
+  const Finished lost = job.finish();
+  INFO(lost.errors);
+  CHECK(lost.status != 0);
+  if (kills_at_once()) return;
+  for (const std::string rank : {"0", "1", "2"})
+    CHECK(std::regex_search(
+        lost.errors, std::regex("(^|\\n)rank " + rank + ": [^\\n]*told to stop \\(SIGTERM\\)")));
 }
 #endif
 
 #if EMULATOR_BUILT
-TEST_CASE("NCCL needs devices, and the emulator's one process") {
+TEST_CASE("NCCL needs devices") {
   const Runs runs{layout};
   runs.check_refused(nccl, "--transport nccl: NCCL moves the memory of GPUs; use --device cuda");
   runs.check_refused({"--device", "emulator", "--transport", "nccl", "--ranks", "65", "--stages",

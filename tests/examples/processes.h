@@ -32,6 +32,10 @@ inline bool kills_at_once() {
 /// The rank of a process, in a command of a shell.
 inline const std::string own_rank = "${OMPI_COMM_WORLD_RANK-$PMI_RANK}";
 
+/// Begins the command of a process that writes its number to the file that ends with its rank.
+inline Words noting_id(const std::string& file) {
+  return {"/bin/sh", "-c", "echo $$ >\"$0" + own_rank + "\"; exec \"$@\"", file};
+}
 /// `words`, which begin with train_gpt, as so many processes, which another program may start.
 inline Words processes(int number, Words words, const Words& starter = {}) {
   words[0] = program(words[0]);

@@ -22,11 +22,6 @@ const Words model{"--layers", "2", "--batch", "12"};
 const Words given_time{"/usr/bin/env", "OMPI_MCA_odls_base_sigkill_timeout=30",
                        "PRTE_MCA_odls_base_sigkill_timeout=30"};
 
-/// Begins the command of a process that writes its number to the file that ends with its rank.
-Words noting_id(const std::string& file) {
-  return {"/bin/sh", "-c", "echo $$ >\"$0" + own_rank + "\"; exec \"$@\"", file};
-}
-
 }  // namespace
 
 TEST_CASE("ranks that are processes give the bits of ranks that are threads") {
