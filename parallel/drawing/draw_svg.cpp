@@ -39,7 +39,8 @@ FigureLayout suitable_layout(const Timeline& timeline, const FigureOptions& opti
   FigureLayout layout;
   layout.shown = options;
   layout.cell_seconds = median_forward(timeline);
-  layout.ranks = std::min(timeline.ranks, most_ranks);
+  const int least = options.fault ? options.fault->record.rank + 1 : 0;
+  layout.ranks = std::min(timeline.ranks, std::max(most_ranks, least));
   layout.seconds = options.seconds > 0 ? options.seconds : timeline.makespan();
   const double cells = layout.seconds / layout.cell_seconds;
   double axis = std::clamp(cells * std::max(usual_cell, whole_label(timeline)), narrowest, widest);

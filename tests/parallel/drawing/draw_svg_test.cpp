@@ -177,6 +177,10 @@ TEST_CASE("draw_svg: what is too large is cut, and the figure says so", "[draw]"
   std::string tall = draw_svg(simulated("data", {.width = 100}));
   CHECK_THAT(tall, Contains("Drawn: the first 64 of 100 ranks.") && !Contains("rank 64"));
   check_markup(tall);
+  FigureOptions wrong;
+  wrong.fault = Fault{{80, Lane::compute, parse_instruction("0F80v0"), 0, 1, 0}, "wrong"};
+  tall = draw_svg(simulated("data", {.width = 100}), wrong);  // down to the rank at fault
+  CHECK_THAT(tall, Contains("the first 81 of 100 ranks.") && Contains("class=\"fault\""));
   Timeline timeline = simulated("data", {.microbatches = 2000});
   std::string wide = draw_svg(timeline);
   CHECK_THAT(wide, Contains("Drawn: the first") && Contains("of 4000 s."));
