@@ -156,6 +156,13 @@ PG_HOST_DEVICE Levels<T> levels_between(float low, float high, int steps) {
   return {T(largest<T>), T(low / 2 + high / 2 - largest<T> / 2)};
 }
 
+/// The levels of a bucket with a value that is infinite or NaN: all decodes to NaN.
+template <class T>
+PG_HOST_DEVICE Levels<T> no_levels() {
+  const T nan(std::numeric_limits<float>::quiet_NaN());
+  return {nan, nan};
+}
+
 /// A bucket's levels in f32, as encoding and decoding use them. If levels are so far apart that
 /// differences would overflow, everything is computed on a quarter of the values.
 struct Scale {

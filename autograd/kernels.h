@@ -112,13 +112,13 @@ virtual void batch_norm_backward(In x, In mean, In variance, In weight, double e
                                  Out dx, Out dweight, Out dbias)
     PG_KERNEL(batch_norm_backward, x, mean, variance, weight, epsilon, dy, dx, dweight, dbias);
 
-// Values of f32 or bf16 as bytes (parallel/codecs); `bytes` is u8. Kernels that encode return
-// whether all of x is finite; if not, the bytes have no meaning.
+// Values of f32 or bf16 as bytes (parallel/codecs); `bytes` is u8.
 /// Writes each bucket's unit = (max - min) / (2^bits - 1) and min, in x's type; then each element's
 ///   level = min(floor((x - min) / unit + r), 2^bits - 1), or 0 if unit < 1e-10,
 /// with r = 1/2, or uniform(key, i) for element i; 8 levels take `bits` bytes, the first level in
-/// the lowest bits, and zeros fill up to a multiple of 8 bytes.
-virtual bool quantize(In x, Quantizer how, RandomKey key, Out bytes)
+/// the lowest bits, and zeros fill up to a multiple of 8 bytes. If one of a bucket's values is
+/// infinite or NaN, its unit and min are NaN, and so is all that is read back.
+virtual void quantize(In x, Quantizer how, RandomKey key, Out bytes)
     PG_KERNEL(quantize, x, how, key, bytes);
 /// y = min + unit * level
 virtual void dequantize(In bytes, Quantizer how, Out y) PG_KERNEL(dequantize, bytes, how, y);

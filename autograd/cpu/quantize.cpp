@@ -95,7 +95,7 @@ void to_levels(const T* x, std::int64_t count, Scale s, int steps, Round round,
 #pragma omp simd
   for (std::int64_t i = 0; i < count; ++i) {
     float t = (s.shrink * x[i] - s.min) * s.inverse + round(i);
-    level[i] = static_cast<std::uint8_t>(static_cast<int>(t < top ? t : top));
+    level[i] = static_cast<std::uint8_t>(static_cast<int>(t < top ? t : top));  // of NaN the top
   }
 }
 
@@ -105,7 +105,7 @@ void from_levels(const std::uint8_t* level, std::int64_t count, Scale s, T* y) {
 #pragma omp simd
   for (std::int64_t i = 0; i < count; ++i) {
     float v = (s.min + s.unit * static_cast<float>(level[i])) * s.grow;
-    y[i] = v < largest<T> ? v : largest<T>;
+    y[i] = v > largest<T> ? largest<T> : v;  // NaN stays
   }
 }
 // [end snippet]
@@ -154,16 +154,14 @@ struct Message {
   }
 };
 
-/// Writes one strip of a message. Returns whether its values are finite.
+/// Writes one strip of a message.
 template <class T, bool stochastic>
-bool encode_strip(const T* x, const Message<T>& m, std::int64_t first, std::int64_t last,
+void encode_strip(const T* x, const Message<T>& m, std::int64_t first, std::int64_t last,
                   RandomKey key) {
-  bool finite = true;
   m.for_buckets(first, last, [&](std::int64_t i, std::int64_t from, std::int64_t to) {
     float low, high;
-    bool good = find_extremes(x + from, to - from, low, high);
-    write_item(m.bytes, i, good ? levels_between<T>(low, high, m.steps()) : Levels<T>{});
-    finite &= good;
+    const bool finite = find_extremes(x + from, to - from, low, high);
+    write_item(m.bytes, i, finite ? levels_between<T>(low, high, m.steps()) : no_levels<T>());
   });
   Block block;
   for (std::int64_t at = first; at < last; at += block.size) {
@@ -179,7 +177,6 @@ bool encode_strip(const T* x, const Message<T>& m, std::int64_t first, std::int6
     pack(m.bits, block.words, groups, block.packed);
     std::memcpy(m.packed() + at / 8 * m.bits, block.packed, m.packed_bytes(end - at));
   }
-  return finite;
 }
 
 /// Reads one strip of a message.
@@ -198,20 +195,17 @@ void decode_strip(const Message<T>& m, std::int64_t first, std::int64_t last, T*
 
 }  // namespace
 
-bool CpuBackend::quantize(In x, Quantizer how, RandomKey key, Out bytes) {
-  std::atomic<bool> finite = true;
+void CpuBackend::quantize(In x, Quantizer how, RandomKey key, Out bytes) {
   dispatch_encoded(x.dtype(), [&]<class T>() {
     Message<T> m{x.numel(), how.bucket, how.bits, bytes.raw()};
     const T* in = x.data<T>();
     m.for_strips([&](std::int64_t first, std::int64_t last) {
-      bool good = how.stochastic ? encode_strip<T, true>(in, m, first, last, key)
-                                 : encode_strip<T, false>(in, m, first, last, key);
-      if (!good) finite = false;
+      how.stochastic ? encode_strip<T, true>(in, m, first, last, key)
+                     : encode_strip<T, false>(in, m, first, last, key);
     });
     // Clear the rest of the last level's word.
     std::fill(m.packed() + m.packed_bytes(m.count), m.bytes + bytes.numel(), std::byte{0});
   });
-  return finite;
 }
 
 void CpuBackend::dequantize(In bytes, Quantizer how, Out y) {

@@ -40,7 +40,7 @@ struct Layout {
 };
 
 template <class T>
-__global__ void levels_kernel(Layout m, const T* x, Byte* bytes, int* not_finite) {
+__global__ void levels_kernel(Layout m, const T* x, Byte* bytes) {
   const std::int64_t first = blockIdx.x * m.bucket, end = min(first + m.bucket, m.count);
   float low = INFINITY, high = -INFINITY, strange = 0;
   for (std::int64_t i = first + threadIdx.x; i < end; i += blockDim.x) {
@@ -53,11 +53,9 @@ __global__ void levels_kernel(Layout m, const T* x, Byte* bytes, int* not_finite
   high = block_max(high);
   const bool finite = block_max(strange) == 0;
   if (threadIdx.x > 0) return;
-  if (!finite) atomicOr(not_finite, 1);
-  // Write levels that are numbers even if x is not finite: the message is packed in any case.
   write_item(
       bytes, blockIdx.x,
-      finite ? levels_between<Stored<T>>(low, high, (1 << m.bits) - 1) : Levels<Stored<T>>{});
+      finite ? levels_between<Stored<T>>(low, high, (1 << m.bits) - 1) : no_levels<Stored<T>>());
 }
 
 template <class T>
@@ -87,28 +85,22 @@ __device__ void unpack_group(std::int64_t g, Layout m, const Byte* bytes, T* y) 
   m.for_group<T>(bytes, g, [&](int j, std::int64_t i, Scale s) {
     const auto level = static_cast<float>(word >> (m.bits * j) & ((1 << m.bits) - 1));
     const float value = (s.min + __fmul_rn(s.unit, level)) * s.grow;
-    y[i] = from_float<T>(value < largest<Stored<T>> ? value : largest<Stored<T>>);
+    y[i] = from_float<T>(value > largest<Stored<T>> ? largest<Stored<T>> : value);
   });
 }
 
 }  // namespace
 
-bool CudaBackend::quantize(In x, Quantizer how, RandomKey key, Out bytes) {
+void CudaBackend::quantize(In x, Quantizer how, RandomKey key, Out bytes) {
   const Layout m{x.numel(), how.bucket, how.bits};
-  const Tensor not_finite = workspace({1}, DType::i32, x.device());
-  fill(0, not_finite);
   dispatch(x, [&]<class T>() {
     Byte* to = bytes.data<std::uint8_t>();
-    run(levels_kernel<T>, {static_cast<unsigned>(m.buckets()), row_threads(how.bucket)}, m, x, to,
-        not_finite);
+    run(levels_kernel<T>, {static_cast<unsigned>(m.buckets()), row_threads(how.bucket)}, m, x, to);
     run_each<pack_group<T>>(m.groups(), m, x, how.stochastic, key, to);
     // Clear the rest of the last level's word.
     const std::int64_t end = m.packed<T>() + m.packed_bytes();
     set_bytes(to + end, 0, bytes.numel() - end);
   });
-  int found = 0;
-  read(not_finite.raw(), &found, sizeof found);
-  return found == 0;
 }
 
 void CudaBackend::dequantize(In bytes, Quantizer how, Out y) {

@@ -60,7 +60,8 @@ class Codec {
 
   /// Writes x (n) to `bytes`, u8 (encoded_bytes(n)). `key` gives the random numbers. `place`, the
   /// number of the first element, tells which values these are, for codecs that remember something.
-  /// Returns whether all of x is finite; if not, `bytes` is undefined.
+  /// Returns false, and `bytes` is undefined, if x has infinite values or NaNs that the message
+  /// can't pass on. Where it can, no device is waited for; the gradient's norm tells of them.
   virtual bool encode(const Tensor& x, RandomKey key, std::int64_t place, const Tensor& bytes) = 0;
   /// Reads y (n) back from `bytes`.
   virtual void decode(const Tensor& bytes, const Tensor& y) const = 0;

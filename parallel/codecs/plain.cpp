@@ -9,12 +9,10 @@ class Plain : public Codec {
  public:
   using Codec::Codec;
 
-  /// A value that is infinite once it is rounded counts as infinite: bf16 ends at 3.39e38.
   bool encode(const Tensor& x, RandomKey, std::int64_t, const Tensor& bytes) override {
     check_size(x, bytes);
-    Tensor wire = as_values(bytes, x);
-    x.backend().copy(x, wire);
-    return all_finite(wire);
+    x.backend().copy(x, as_values(bytes, x));
+    return true;
   }
   void decode(const Tensor& bytes, const Tensor& y) const override {
     check_size(y, bytes);

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "autograd/backend.h"
+#include "parallel/plan/codec_spec.h"
 #include "parallel/transports/launch.h"
 
 namespace plangrad::parallel {
@@ -119,11 +120,11 @@ void CollectiveRun::take(const Underway& taken) {
   part.over = true;
   Tensor arrived = taken.target;
   if (encoding_.codec && part.action == copy) {
-    encoding_.codec->decode(arrived, part.range, values(part.range));
+    decode(arrived, part.range, values(part.range));
     encoded_[part.range.begin] = arrived;
   } else if (encoding_.codec) {
     arrived = scratch(part.range.size(), data_.dtype());
-    encoding_.codec->decode(taken.target, part.range, arrived);
+    decode(taken.target, part.range, arrived);
     put_back(taken.target);
   }
   if (part.action == copy) return;
@@ -148,6 +149,32 @@ bool CollectiveRun::end_send(Underway& sent) {
   return true;
 }
 
+/// Calls visit(range, place in the message) for what is encoded by itself. Returns all bytes.
+template <class Visit>
+std::int64_t CollectiveRun::for_codes(Range range, Visit visit) const {
+  std::int64_t at = 0;
+  for (Range piece{range.begin, range.begin}; piece.end < range.end; piece.begin = piece.end) {
+    piece.end = std::min(range.end, piece.begin + default_piece / size_of(data_.dtype()));
+    at = aligned(at);
+    const Range code{at, at + encoding_.codec->encoded_bytes(piece)};
+    visit(piece, code);
+    at = code.end;
+  }
+  return at;
+}
+
+/// The values of a piece of a range.
+static Tensor within(const Tensor& values, Range piece, Range range) {
+  return values.window(piece.begin - range.begin, {piece.size()});
+}
+
+void CollectiveRun::decode(const Tensor& bytes, Range range, const Tensor& values) const {
+  for_codes(range, [&](Range piece, Range code) {
+    encoding_.codec->decode(bytes.window(code.begin, {code.size()}), piece,
+                            within(values, piece, range));
+  });
+}
+
 // [snippet message_of]
 /// Encodes values that a copy replaces later for one receiver, and final values once for all.
 Tensor CollectiveRun::message_of(const Part& part) {
@@ -155,7 +182,10 @@ Tensor CollectiveRun::message_of(const Part& part) {
   if (!encoding_.codec) return x;
   if (auto found = encoded_.find(part.range.begin); found != encoded_.end()) return found->second;
   Tensor bytes = room_for(part.range);
-  encoding_.codec->encode(x, part.range, encoding_.version, part.final, bytes);
+  for_codes(part.range, [&](Range piece, Range code) {
+    encoding_.codec->encode(within(x, piece, part.range), piece, encoding_.version, part.final,
+                            bytes.window(code.begin, {code.size()}));
+  });
   if (part.final) encoded_[part.range.begin] = bytes;
   return bytes;
 }
@@ -173,7 +203,7 @@ Tensor CollectiveRun::target_of(const Part& part) {
 /// Memory for a message that brings these values.
 Tensor CollectiveRun::room_for(Range range) {
   if (!encoding_.codec) return scratch(range.size(), data_.dtype());
-  return scratch(encoding_.codec->encoded_bytes(range), DType::u8);
+  return scratch(for_codes(range, [](Range, Range) {}), DType::u8);
 }
 
 /// Takes the smallest free memory that fits, so that codes leave the larger ones to values.

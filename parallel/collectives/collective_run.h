@@ -49,9 +49,11 @@ class PieceCodec {
 ///   scratch:                   pieces_in_flight per member received from, counted as
 ///                              communication; with a codec also the codes that are sent, final
 ///                              ones to the end
-/// With a codec, pieces travel encoded, and sums are made of decoded values. Each member encodes a
-/// piece once: a copy of it is sent on without being encoded again, and its sender takes the
-/// decoded values, too. So if all members are to end with the same values, they have the same bits.
+/// With a codec, pieces travel encoded, and sums are made of decoded values. A larger piece is
+/// encoded as pieces of default_piece, so that the bits are those of any transport. Each member
+/// encodes a piece once: a copy of it is sent on without being encoded again, and its sender takes
+/// the decoded values, too. So if all members are to end with the same values, they have the same
+/// bits.
 class CollectiveRun : public GroupRun {
  public:
   /// The encoding of the sum that makes `version`.
@@ -105,6 +107,9 @@ class CollectiveRun : public GroupRun {
   bool end_send(Underway& sent);
   Tensor message_of(const Part& part);
   Tensor target_of(const Part& part);
+  template <class Visit>
+  std::int64_t for_codes(Range range, Visit visit) const;
+  void decode(const Tensor& bytes, Range range, const Tensor& values) const;
   Tensor values(Range range) const;
   Tensor room_for(Range range);
   Tensor scratch(std::int64_t elements, DType dtype);

@@ -83,12 +83,23 @@ LossAndNorm::Gradients LossAndNorm::counted(int version, const std::vector<int>&
   return gradients;
 }
 
+/// Of all stages at once, since the host waits for the result.
 std::vector<double> LossAndNorm::squares_of(const Gradients& gradients) const {
   std::vector<double> result(run_.engine.training().whole.size(), 0);
+  std::vector<Tensor> parts;
+  std::vector<std::size_t> places;
   for (const auto& [store, gradient, by] : gradients) {
-    std::vector<double> sums = sums_of_squares(store->own_parameters(), gradient);
-    for (std::size_t i = 0; i < sums.size(); ++i) result[store->own_places()[i]] = sums[i];
+    auto place = store->own_places().begin();
+    for (const Parameter& part : store->own_parameters()) {
+      const std::size_t own = *place++;
+      if (part.kind != ParameterKind::weight) continue;
+      parts.push_back(gradient.window(part.offset, part.shape));
+      places.push_back(own);
+    }
   }
+  if (parts.empty()) return result;
+  const std::vector<double> sums = parts[0].backend().sums_of_squares(parts);
+  for (std::size_t i = 0; i < sums.size(); ++i) result[places[i]] = sums[i];
   return result;
 }
 

@@ -127,9 +127,9 @@ std::shared_ptr<GroupRun> RowRun::in_group(int group, Joint what, const Tensor& 
   Summing summing{is_plain_sum ? fitted(how, x.bytes(), members) : how};
   if (const std::vector<int>& hosts = engine.settings().hosts; !hosts.empty())
     for (int each : ranks) summing.hosts.push_back(hosts.at(each));
-  const std::int64_t piece = encoding.codec ? default_piece : engine.transport().piece_bytes();
   const Collective steps = list_of(what, summing, static_cast<int>(member), members);
-  return std::make_shared<CollectiveRun>(steps, x, ranks, group_channel(group), piece, encoding);
+  return std::make_shared<CollectiveRun>(steps, x, ranks, group_channel(group),
+                                         engine.transport().piece_bytes(), encoding);
 }
 
 void Waiting::reach(int cell) {

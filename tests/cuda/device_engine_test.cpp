@@ -9,6 +9,7 @@
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
 #include "tests/error_of.h"
+#include "tests/parallel/support/coded_runs.h"
 #include "tests/parallel/support/combinations.h"
 #include "tests/parallel/support/grid.h"
 #include "tests/parallel/support/sharded_run.h"
@@ -229,6 +230,31 @@ class LateMessages : public TransportAround {
 
 }  // namespace
 
+namespace {
+
+/// The waits of a rank's host for its device, of an update of four replicas.
+double waits_of_an_update(const CodedRun& coded, bool by_nccl) {
+  auto waits = [&](int steps) {
+    Machine machine({.schedule = QueueSchedule::lazy});
+    SmallBatches batches(coded_gpt(false));
+    const std::int64_t before = cuda::emulator::host_waits();
+    run_by_engine(training_of(coded), plans_of(coded.schedule, layout_of(coded, steps)), batches, 0,
+                  reductions().at(coded.reduction), {}, {}, seats(by_nccl));
+    return static_cast<double>(cuda::emulator::host_waits() - before);
+  };
+  return (waits(6) - waits(2)) / 4 / 4;
+}
+
+}  // namespace
+
+TEST_CASE("device engine: an update waits for its norm and its losses, and for no compressed sum") {
+  for (const bool by_nccl : {false, true})
+    for (const char* codec : {"none", "bf16", "quantize:4"}) {
+      CAPTURE(by_nccl, codec);
+      CHECK(waits_of_an_update({.schedule = "data", .codec = codec, .clip = true}, by_nccl) <= 2);
+    }
+}
+
 TEST_CASE("device engine: a message waits for no kernel that is queued after it was posted") {
   const Case c{"gpipe", 1, 2, 3, false, false, false, false};
   for (const bool by_nccl : {false, true}) {
@@ -275,7 +301,7 @@ TEST_CASE("device engine: a rank that throws ends the run, and every rank report
     CAPTURE(by_nccl, int(reduction), zero);
     layout.zero = zero;
     const auto plans = plans_of(c.schedule, layout);
-    Machine machine({.schedule = QueueSchedule::lazy});
+    Machine machine({.schedule = QueueSchedule::lazy, .silent_aborts = 0.5});
     BrokenBatches batches;
     const std::string report = error_of([&, by_nccl = by_nccl, reduction = reduction] {
       run_by_engine(training, plans, batches, 0, reduction, {}, {}, seats(by_nccl));

@@ -32,6 +32,14 @@ Numbers gradient_of(std::int64_t count, int step) {
   return values;
 }
 
+/// So that NaNs are alike.
+std::string printed(const Tensor& x) {
+  const Numbers values = to_host(x);
+  std::ostringstream out;
+  for (double value : values) out << value << " ";
+  return out.str();
+}
+
 /// What a receiver has of values [begin, end) of a gradient.
 Numbers sent(BufferCodec& codec, const Numbers& gradient, Range range, int version = 1) {
   const DevicePtr device = cpu_device();
@@ -40,7 +48,7 @@ Numbers sent(BufferCodec& codec, const Numbers& gradient, Range range, int versi
   Tensor bytes = empty({codec.encoded_bytes(range)}, DType::u8, device), y = empty_like(x);
   codec.encode(x, range, version, true, bytes);
   codec.decode(bytes, range, y);
-  CHECK(to_host(x) == to_host(y));  // the sender takes the same
+  CHECK(printed(x) == printed(y));  // the sender takes the same
   return to_host(y);
 }
 
@@ -106,14 +114,19 @@ TEST_CASE("buffer codec: random numbers go by sender, step and place", "[codec]"
   CHECK(a != b);
 }
 
-TEST_CASE("buffer codec: a value that is not finite is reported with its layer", "[codec]") {
+TEST_CASE("buffer codec: a value that is not finite arrives so, or is reported with its layer",
+          "[codec]") {
   const nn::ParameterList list = layers();
   for (const char* name : {"bf16", "quantize:4", "topk:0.1", "threshold:0.1"}) {
     BufferCodec codec(list, parse_codec(name), {}, cpu_device());
     Numbers gradient = gradient_of(list.numel(), 0);
     gradient[list.numel() - 1] = INFINITY;
-    CHECK_THROWS_WITH(sent(codec, gradient, {0, list.numel()}, 7),
-                      Contains("step 7: the gradient of kernel is not finite"));
+    const Range all{0, list.numel()};
+    if (name[0] == 't')
+      CHECK_THROWS_WITH(sent(codec, gradient, all, 7),
+                        Contains("step 7: the gradient of kernel is not finite"));
+    else
+      CHECK_FALSE(std::isfinite(sent(codec, gradient, all, 7).back()));
   }
 }
 

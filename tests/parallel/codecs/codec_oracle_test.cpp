@@ -201,3 +201,15 @@ TEST_CASE("encoded sums: a large matrix is sent in an eighth of the bytes, nearl
   };
   CHECK(std::abs(sent("none") / sent("quantize:4:1024") - 7.88) < 0.005);
 }
+
+TEST_CASE("encoded sums: large messages bring the bits of small ones", "[codec]") {
+  const ParameterList list = layers(5000);
+  auto input = [&](int member) { return oracle_input(list, member); };
+  for (const char* codec : {"quantize:3:64:stochastic", "topk:0.05", "threshold:0.05"}) {
+    auto sum = [&](std::int64_t piece) {
+      return coded_sum({{AllReduce::ring}, 2, piece}, list, parse_codec(codec), input).values;
+    };
+    const bool same = sum(default_piece / 4) == sum(default_piece);  // four encoded ones in each
+    CHECK(same);
+  }
+}
