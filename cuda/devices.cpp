@@ -5,10 +5,10 @@
 
 namespace plangrad::cuda {
 
-autograd::DevicePtr make_device(int rank, bool graphs) {
+autograd::DevicePtr make_device(int rank, bool graphs, bool tf32) {
   int count = 0;
   PG_CUDA(cudaGetDeviceCount(&count));
-  return cuda_device(rank % count, {.graphs = graphs});
+  return cuda_device(rank % count, {.graphs = graphs, .tf32 = tf32});
 }
 
 std::unique_ptr<Transport> make_transport(Transport& inner, const autograd::DevicePtr& device,

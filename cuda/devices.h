@@ -13,10 +13,10 @@ namespace plangrad::cuda {
 /// throws: Error that says how many devices there are, if they are too few
 void prepare_devices(int ranks, bool own);
 
-/// Makes rank r's device: number r modulo the number of devices, so ranks may share one. `graphs`:
-/// CudaSettings::graphs.
+/// Makes rank r's device: number r modulo the number of devices, so ranks may share one. The others
+/// are CudaSettings.
 /// throws: Error if plangrad's kernels do not run on it
-autograd::DevicePtr make_device(int rank, bool graphs);
+autograd::DevicePtr make_device(int rank, bool graphs, bool tf32);
 
 /// Makes a transport for memory of the device and of the host: by NCCL, or staged by way of
 /// `inner`, which must outlive it. `timeout`: seconds that a rank waits for a message.
@@ -31,7 +31,7 @@ std::unique_ptr<parallel::Transport> make_transport(parallel::Transport& inner,
 namespace plangrad::cuda_emulated {
 
 void prepare_devices(int ranks, bool own);
-autograd::DevicePtr make_device(int rank, bool graphs);
+autograd::DevicePtr make_device(int rank, bool graphs, bool tf32);
 std::unique_ptr<parallel::Transport> make_transport(parallel::Transport& inner,
                                                     const autograd::DevicePtr& device, bool by_nccl,
                                                     double timeout);

@@ -110,8 +110,8 @@ int main(int argc, char** argv) {
       for (const char* name :
            {"--prompt", "--tokens", "--temperature", "--top-k", "--seed", "--stop-at-end"})
         PG_CHECK(!exports || !flags.given(name), "--export writes no text; leave out ", name);
-      LoadedGpt loaded =
-          load_gpt(folder_to_read(from), device_kind(device).make(0, /*graphs*/ false));
+      LoadedGpt loaded = load_gpt(folder_to_read(from),
+                                  device_kind(device).make(0, /*graphs*/ false, /*tf32*/ false));
       PG_CHECK(loaded.vocabulary || exports, from.string(), ": the model was trained on ",
                "token ids without a vocabulary, so it can't write text; --export can write it");
       return loaded;

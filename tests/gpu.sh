@@ -3,8 +3,8 @@
 # and writes what came out to a folder, as text and JSON, and to one archive.
 #   gpu.sh [OPTION...] [STEP...]
 # Steps, the most telling first (all without one): build training tests training_50304 kernel_rates
-# kernels_of_a_step ladder pytorch training_graph training_4 training_64 training_f32 training_zipf
-# memcheck racecheck
+# kernels_of_a_step ladder pytorch training_graph training_4 training_64 training_f32 training_tf32
+# training_zipf memcheck racecheck
 #   --out DIR      where results go (default: tests/benchmarks/results/gpu_NAME, by the GPU's name);
 #                  the archive is DIR.tar.gz, or where --archive FILE says; it grows with each step
 #   --seconds N    ends after so long: a step that has no time left is not begun, or is stopped
@@ -24,7 +24,7 @@ build=$root/build bin="" out="" archive="" seconds=0 resumes=no device=cuda buil
 steps=() packs=()
 fail() { echo "gpu.sh: $*" >&2; exit 2; }
 all_steps=(build training tests training_50304 kernel_rates kernels_of_a_step ladder pytorch
-  training_graph training_4 training_64 training_f32 training_zipf memcheck racecheck)
+  training_graph training_4 training_64 training_f32 training_tf32 training_zipf memcheck racecheck)
 while [[ $# -gt 0 ]]; do
   case $1 in
     --out | --archive | --build | --bin | --seconds)
@@ -224,6 +224,7 @@ step_training_graph() { training training_graph --cuda-graph; }
 step_training_4() { training training_4 --batch 4; }
 step_training_64() { training training_64 --batch 64; }
 step_training_f32() { training training_f32 --dtype f32; }
+step_training_tf32() { training training_tf32 --dtype tf32; }
 step_training_zipf() { training training_zipf --tokens zipf; }
 step_kernel_rates() {
   measure kernel_rates "$bin/benchmarks/gpu_kernels" --device "$device" --json "$out/kernel_rates.json"

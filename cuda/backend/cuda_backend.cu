@@ -31,7 +31,7 @@ constexpr const char* names[] = {"index",          "gather: index",  "expand: in
 CudaBackend::CudaBackend(int ordinal, CudaSettings settings)
     : ordinal_(usable(ordinal)),
       allocator_(ordinal, stream_, settings.keeps_blocks),
-      products_(std::in_place, allocator_),
+      products_(std::in_place, allocator_, settings.tf32),
       graphs_(settings.graphs ? std::make_unique<Graphs>(stream_, allocator_) : nullptr),
       fault_(static_cast<IndexFault*>(allocator_.allocate(sizeof(IndexFault)))),
       fault_copy_(sizeof(IndexFault)) {

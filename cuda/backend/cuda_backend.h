@@ -61,8 +61,8 @@ std::uint32_t alignment_of(const void* address);
 /// sum that is split keeps its parts in the workspace, in f32, and adds them in a fixed order.
 class Products {
  public:
-  /// For the current device. The allocator must outlive it.
-  explicit Products(CachingAllocator& allocator);
+  /// For the current device. The allocator must outlive it. `tf32`: see CudaSettings.
+  Products(CachingAllocator& allocator, bool tf32);
   ~Products();
 
   struct Plan;
@@ -89,6 +89,7 @@ class Products {
   std::optional<cublasLtMatmulAlgo_t> choose(const Key& key, const Plan& plan) const;
 
   CachingAllocator& allocator_;
+  const bool tf32_;
   const std::int64_t bytes_;
   void* const workspace_;
   Handle<cublasLtHandle_t, cublasLtDestroy> handle_;
@@ -103,6 +104,7 @@ struct IndexFault;  // cuda/backend/kernel_types.h
 struct CudaSettings {
   bool keeps_blocks = true;  ///< see CachingAllocator
   bool graphs = false;       ///< as_one_launch() launches work as CUDA graphs
+  bool tf32 = false;         ///< tensor cores multiply f32 matrices, rounded to 10 bits of mantissa
 };
 
 /// A kernel's number of blocks, threads per block, and bytes of dynamic shared memory per block.

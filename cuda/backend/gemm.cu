@@ -65,14 +65,16 @@ struct Products::Plan {
   Layout left, right, result;
   std::optional<cublasLtMatmulAlgo_t> algorithm;
 
-  explicit Plan(const Key& key)
+  Plan(const Key& key, bool tf32)
       : left(std::get<0>(key), std::get<3>(key)),
         right(std::get<1>(key), std::get<3>(key)),
         result(std::get<2>(key), std::get<3>(key)) {
     auto operation_on = [](const Form& x) {
       return static_cast<std::int32_t>(x.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     };
-    PG_CUBLAS(cublasLtMatmulDescCreate(&operation.made, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+    const bool rounds = tf32 && std::get<0>(key).type == CUDA_R_32F;
+    PG_CUBLAS(cublasLtMatmulDescCreate(
+        &operation.made, rounds ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F));
     set(operation, CUBLASLT_MATMUL_DESC_TRANSA, operation_on(std::get<0>(key)));
     set(operation, CUBLASLT_MATMUL_DESC_TRANSB, operation_on(std::get<1>(key)));
     if (std::get<4>(key) > 0)
@@ -80,8 +82,11 @@ struct Products::Plan {
   }
 };
 
-Products::Products(CachingAllocator& allocator)
-    : allocator_(allocator), bytes_(workspace_bytes()), workspace_(allocator.allocate(bytes_)) {
+Products::Products(CachingAllocator& allocator, bool tf32)
+    : allocator_(allocator),
+      tf32_(tf32),
+      bytes_(workspace_bytes()),
+      workspace_(allocator.allocate(bytes_)) {
   PG_CUBLAS(cublasLtCreate(&handle_.made));
 }
 
@@ -111,7 +116,7 @@ std::optional<cublasLtMatmulAlgo_t> Products::choose(const Key& key, const Plan&
 
 /// The plan of a form, with the bias's address: where it lies counts for the choice, too.
 Products::Plan& Products::plan(const Key& key, const void* bias) {
-  const auto [found, is_new] = plans_.try_emplace(key, key);
+  const auto [found, is_new] = plans_.try_emplace(key, key, tf32_);
   Plan& plan = found->second;
   if (bias) set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   if (is_new) plan.algorithm = choose(key, plan);

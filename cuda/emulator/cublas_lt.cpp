@@ -20,6 +20,7 @@ struct cublasLtMatmulDescOpaque {
   std::uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   void* bias = nullptr;
   std::int32_t bias_type = -1;
+  bool tf32 = false;
 };
 struct cublasLtMatrixLayoutOpaque {
   cudaDataType_t type;
@@ -81,6 +82,7 @@ Product product_of(const cublasLtMatmulDescOpaque& o, const cublasLtMatrixLayout
             d.batch,
             1,
             0};
+  p.tf32 = o.tf32;
   const auto type = o.bias_type < 0 ? d.type : cudaDataType_t(o.bias_type);
   const int elements = o.epilogue == CUBLASLT_EPILOGUE_BIAS ? d.rows : 0;
   p.bias = {"the bias", o.bias, type, std::max(elements, 1), 0, false, elements, elements > 0};
@@ -131,8 +133,9 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) { return destroy(handle)
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* made, cublasComputeType_t compute,
                                         cudaDataType_t scale) {
-  if (compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (scale != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
   *made = new cublasLtMatmulDescOpaque;
+  (*made)->tf32 = compute == CUBLAS_COMPUTE_32F_FAST_TF32;
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t o) { return destroy(o); }

@@ -44,9 +44,21 @@ void multiply(const Product& p, const float* a, const float* b, float* c) {
 #endif
 }
 
-/// A matrix in f32: itself, or widened into `copy`.
-float* widen(const Matrices& x, int i, std::vector<float>& copy) {
-  if (x.type == CUDA_R_32F) return static_cast<float*>(x.at(i));
+/// To the nearest number with 10 bits of mantissa; halfway, away from zero.
+float rounded_to_tf32(float x) {
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  return std::isfinite(x) ? std::bit_cast<float>((bits + 0x1000) & ~0x1fffu) : x;
+}
+
+/// A matrix in f32: itself, or widened or rounded into `copy`.
+float* widen(const Matrices& x, int i, bool tf32, std::vector<float>& copy) {
+  if (x.type == CUDA_R_32F) {
+    auto* wide = static_cast<float*>(x.at(i));
+    if (!tf32) return wide;
+    copy.resize(x.span());
+    std::transform(wide, wide + copy.size(), copy.begin(), rounded_to_tf32);
+    return copy.data();
+  }
   auto* narrow = static_cast<const __nv_bfloat16*>(x.at(i));
   copy.resize(x.span());
   std::transform(narrow, narrow + copy.size(), copy.begin(), __bfloat162float);
@@ -93,7 +105,7 @@ void carry_out(const Product& p) {
   note_columns(p.bias, 1, reading);
   std::vector<float> a, b, sum(p.c.span());
   for (int i = 0; i < p.batch; ++i) {
-    multiply(p, widen(p.a, i, a), widen(p.b, i, b), sum.data());
+    multiply(p, widen(p.a, i, p.tf32, a), widen(p.b, i, p.tf32, b), sum.data());
     with_type(p.c.type, [&]<class T>(T) { store(p, sum, static_cast<T*>(p.c.at(i))); });
   }
 }
@@ -123,7 +135,7 @@ cublasStatus_t check_sizes(const Product& p) {
     if (x->ld < std::max(1, x->rows)) return CUBLAS_STATUS_INVALID_VALUE;
     if (x->type != CUDA_R_32F && x->type != CUDA_R_16BF) return CUBLAS_STATUS_NOT_SUPPORTED;
   }
-  if (p.a.type != p.b.type || (p.a.type == CUDA_R_32F && p.c.type != CUDA_R_32F))
+  if (p.a.type != p.b.type || ((p.a.type == CUDA_R_32F || p.tf32) && p.c.type != CUDA_R_32F))
     return CUBLAS_STATUS_NOT_SUPPORTED;
   return CUBLAS_STATUS_SUCCESS;
 }

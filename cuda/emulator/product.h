@@ -33,6 +33,7 @@ struct Product {
   float alpha, beta;
   Matrices bias{};     ///< one column, added to all columns of C; no rows: none
   bool split = false;  ///< the sum is, so that the product is two nodes of a graph
+  bool tf32 = false;   ///< f32 operands are rounded to 10 bits of mantissa
 };
 
 /// Whether a GPU would split the product: its sums are long, and it has few results.

@@ -10,7 +10,7 @@ namespace plangrad::examples {
 /// Returns the kind of device, or null if this build lacks it.
 static const DeviceKind* find_device(const std::string& device) {
   static constexpr DeviceKind cpu{
-      [](int, bool) {}, [](int, bool) { return autograd::cpu_device(); },
+      [](int, bool) {}, [](int, bool, bool) { return autograd::cpu_device(); },
       [](auto&, const auto&, bool, double) { return std::unique_ptr<parallel::Transport>(); }};
   if (device == "cpu") return &cpu;
 #if PLANGRAD_EMULATOR

@@ -96,8 +96,10 @@ void RunFlags::add_machine_flags(Flags& flags) {
   add_device_flag(flags, device);
   flags.yes("--cuda-graph", cuda_graph,
             "launch each forward, backward and update as one CUDA graph; speed not yet measured");
-  flags.choice("--dtype", dtype, {"f32", "bf16"},
-               "type of weights and activations (default: bf16 with --device cuda, else f32)");
+  flags.choice(
+      "--dtype", dtype, {"f32", "tf32", "bf16"},
+      "type of weights and activations (default: bf16 with --device cuda, else f32); tf32: "
+      "f32, whose products a GPU's tensor cores round to 10 bits");
   std::vector<std::string> ways{"auto"};
   for (const auto& [name, how] : parallel::reductions()) ways.push_back(name);
   ways.push_back("nccl");
@@ -173,7 +175,7 @@ void RunFlags::parse(CLI::App& app, Words own, const std::vector<std::string>& f
            "that, too");
   if (!resume.empty()) resume_flags(app, own, fixed);
   saved = flag_values(app);
-  saved["--dtype"] = text(type());
+  if (dtype.empty()) saved["--dtype"] = text(type());
   if (prune.given()) {  // save the defaults that follow from this run's length
     const sparse::PruneSettings found = prune.settings(steps, 0);
     saved["--prune-after"] = found.after;
@@ -278,12 +280,15 @@ void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>& own,
   parse_list(app, all);
   resume = folder;
   const nlohmann::json now = flag_values(app);
+  auto value = [](const nlohmann::json& flags, const std::string& name) {
+    const nlohmann::json found = flags.value(name, nlohmann::json());
+    return found == "tf32" ? "f32" : found;  // the same state
+  };
   if (!is_pruned && prune.given())
     prune.check_begins(static_cast<int>(resumed->manifest().step), steps);
   for (const std::string& name : same)
-    PG_CHECK(now.value(name, nlohmann::json()) == before.value(name, nlohmann::json()),
-             "--resume: the run began with ", name, ' ', before.value(name, nlohmann::json()),
-             ", not ", now.value(name, nlohmann::json()),
+    PG_CHECK(value(now, name) == value(before, name), "--resume: the run began with ", name, ' ',
+             value(before, name), ", not ", value(now, name),
              "; leave this flag out, or start a new run");
   if (!moved) out = folder;
 } catch (const nlohmann::json::exception&) {
@@ -321,6 +326,8 @@ void RunFlags::check() const {
            "GPUs; use --device cuda or emulator with it, or --transport threads or mpi");
   PG_CHECK(reduction != "nccl" || transport == "nccl", "--reduction nccl: NCCL sums up what it ",
            "carries; use it with --transport nccl, or use --reduction scatter");
+  PG_CHECK(dtype != "tf32" || device != "cpu", "--dtype tf32: the CPU has no such products; use ",
+           "--device cuda or emulator with it, or --dtype f32");
   PG_CHECK(!cuda_graph || device != "cpu",
            "--cuda-graph: the CPU has no CUDA graphs; use --device ",
            "cuda or emulator with it, or leave it out");

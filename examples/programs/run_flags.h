@@ -67,7 +67,8 @@ struct RunFlags : parallel::SessionScope {
   std::string with_origin(std::string what) const;
   /// throws: Error if flags contradict each other, or ask for something this build lacks
   void check() const;
-  /// The type of weights and activations; on a GPU, f32 takes fifteen times as long as bf16.
+  /// The type of weights and activations; on a GPU, f32 takes fifteen times as long as bf16. tf32
+  /// is no other type: it says how f32 is multiplied.
   autograd::DType type() const {
     const bool narrow = dtype.empty() ? device == "cuda" : dtype == "bf16";
     return narrow ? autograd::DType::bf16 : autograd::DType::f32;

@@ -151,8 +151,10 @@ void place(const RunFlags& flags, ReadyRun& run, const std::string& chosen) {
       settings.observed.saved.push_back([](const auto& scope) { point_latest_to(scope.out); });
     }
   });
-  const char* narrow = flags.type() == autograd::DType::bf16 ? ", in bf16" : "";
-  settings.observed.about += text(narrow, "; files go to ", settings.out.string());
+  const char* type = flags.type() == autograd::DType::bf16 ? ", in bf16"
+                     : flags.dtype == "tf32"               ? ", with products in tf32"
+                                                           : "";
+  settings.observed.about += text(type, "; files go to ", settings.out.string());
   const std::string& gone = settings.observed.gives_way;
   if (flags.quiet && chosen.empty() && !gone.empty()) tell("warning: " + gone.substr(2));
 }
@@ -176,7 +178,7 @@ bool train(const RunFlags& flags, const ReadyRun& run, Transport& real, int plac
   const std::unique_ptr<RunData> data =
       run_data(run.examples, run.layout.per_step(), run.layout.rows(), flags.batch);
   const DeviceKind& kind = device_kind(flags.device);
-  DevicePtr device = kind.make(place, flags.cuda_graph);
+  DevicePtr device = kind.make(place, flags.cuda_graph, flags.dtype == "tf32");
   if (flags.profile) device = profiled_device(device);
   device->meter().set_cap(cap);
   // Wrap the transport for devices that have their own memory.

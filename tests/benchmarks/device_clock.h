@@ -16,11 +16,12 @@ using namespace plangrad::autograd;
 
 class DeviceClock {
  public:
-  /// `graphs`: CudaSettings::graphs
-  explicit DeviceClock(const std::string& name, bool graphs = false) : is_gpu_(name == "cuda") {
+  /// `graphs`, `tf32`: see CudaSettings
+  explicit DeviceClock(const std::string& name, bool graphs = false, bool tf32 = false)
+      : is_gpu_(name == "cuda") {
     const examples::DeviceKind& kind = examples::device_kind(name);
     kind.prepare(1, false);
-    device_ = kind.make(0, graphs);
+    device_ = kind.make(0, graphs, tf32);
     mark_ = zeros({1}, DType::f32, device_);
   }
 
@@ -30,8 +31,8 @@ class DeviceClock {
   void wait() const { to_host(mark_); }
 
   /// Seconds of one run: on a GPU the median of samples of many, which are queued together, so that
-  /// the host's share of the time is hidden, unless a run waits by itself, as sums of squares and
-  /// quantizing do; elsewhere nobody wants to know, and one run will do.
+  /// the host's share of the time is hidden, unless a run waits by itself, as sums of squares
+  /// do; elsewhere nobody wants to know, and one run will do.
   double time_of(const std::function<void()>& run) const {
     if (!is_gpu_) return sample(run, 1);
     sample(run, 2);  // cuBLAS chooses, and clocks rise

@@ -74,7 +74,7 @@ int main(int argc, char** argv) try {
   plangrad::examples::Flags flags(app);
   plangrad::examples::add_device_flag(flags, device);
   flags.choice("--size", name, {"gpt2", "tiny"}, "12 layers of width 768, or one of 32");
-  flags.choice("--dtype", dtype, {"f32", "bf16"}, "of weights and activations");
+  flags.choice("--dtype", dtype, {"f32", "tf32", "bf16"}, "of weights and activations");
   flags.whole("--batch", batch, 0, "sequences in a step; 0: as suits the size");
   flags.whole("--vocabulary", vocabulary, 0, "number of tokens; 0: as suits the size");
   flags.choice("--tokens", ids, {"uniform", "zipf"}, "how often ids occur");
@@ -87,8 +87,8 @@ int main(int argc, char** argv) try {
   Size size = gpts.at(name);
   if (batch > 0) size.batch = batch;
   if (vocabulary > 0) size.config.vocabulary = vocabulary;
-  const DeviceClock clock(device, graphs);
-  json r = measure(size, dtype == "f32" ? DType::f32 : DType::bf16, steps, rounds,
+  const DeviceClock clock(device, graphs, dtype == "tf32");
+  json r = measure(size, dtype == "bf16" ? DType::bf16 : DType::f32, steps, rounds,
                    ids == "zipf" ? Ids::zipf : Ids::uniform, product, clock);
   r["tokens"] = ids;
   r["cuda_graph"] = graphs;

@@ -40,7 +40,8 @@ struct Product {
 
 /// A sum of k products, the bias and what was there is off by that many roundings of the sum of
 /// magnitudes; a result in bf16 is rounded once more, and twice if both were added.
-void check_product(const Product& p) {
+///   operand: by how much an operand may be rounded
+void check_product(const Product& p, double operand = 0) {
   const Sizes s = p.s;
   const Numbers a = to_host(p.a), b = to_host(p.b), before = to_host(p.c);
   const Numbers bias = p.bias.defined() ? to_host(p.bias) : Numbers(s.n);
@@ -57,7 +58,7 @@ void check_product(const Product& p) {
       sum += x * y;
       terms += std::abs(x * y);
     }
-    double bound = (s.k + 2) * 0x1p-24 * terms;
+    double bound = ((s.k + 2) * 0x1p-24 + 2 * operand) * terms;
     if (p.c.dtype() == DType::bf16) bound += 0x1p-8 * (std::abs(sum) + std::abs(start));
     worst = std::max(worst, std::isnan(got[i]) ? HUGE_VAL : std::abs(got[i] - sum) / bound);
   }
@@ -79,6 +80,20 @@ TEST_CASE("backend gemm: adds and transposes as its formula says") {
                      << " to " << to);
         check_product({s, how, (form & 8) != 0, from, to, device});
       }
+}
+
+TEST_CASE("backend gemm: tf32 rounds what is multiplied in f32, and nothing else") {
+  Machine machine;
+  const DevicePtr device = cuda_device(0), rounding = cuda_device(0, {.tf32 = true});
+  const Sizes s{2, 33, 40, 65};
+  auto product = [&](const DevicePtr& where, DType dtype) {
+    const Product p(s, {}, true, dtype, dtype, where);
+    p.c.backend().gemm(p.how, p.a, p.b, p.bias, p.c);
+    return to_host(p.c);
+  };
+  check_product({s, {}, true, DType::f32, DType::f32, rounding}, 0x1p-10);
+  CHECK(product(rounding, DType::f32) != product(device, DType::f32));
+  CHECK(product(rounding, DType::bf16) == product(device, DType::bf16));
 }
 
 TEST_CASE("backend gemm: backward adds a weight's gradient where its sink says that the sum is") {

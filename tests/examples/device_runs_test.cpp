@@ -197,6 +197,17 @@ TEST_CASE("devices: sums by NCCL need its transport, plain gradients and a group
   cyclic.check_refused(all, "they travel from rank to rank");
 }
 
+TEST_CASE("devices: products in tf32 train near f32, and leave its checkpoints") {
+  const Runs runs{layout};
+  const Words tf32{"--dtype", "tf32"};
+  runs.check_refused(tf32, "--dtype tf32: the CPU has no such products; use --device cuda");
+  runs.train("cpu");
+  runs.train("tf32", tf32 + device + Words{"--stop-after", "3"});
+  CHECK(losses_of(runs.path("tf32"))[2].at("loss") != losses_of(runs.path("cpu"))[2].at("loss"));
+  runs.resume("tf32", Words{"--device", "cpu", "--dtype", "f32"});
+  check_near(runs, "cpu", "tf32", rounding(std::ldexp(1, -11)));
+}
+
 TEST_CASE("checkpoints move between the CPU and devices") {
   const Runs runs{layout};
   const Words half{"--stop-after", "3"}, cpu{"--device", "cpu", "--transport", "threads"};
