@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstddef>
 #include <tuple>
 
 namespace plangrad::examples {
@@ -27,11 +28,26 @@ void on_signal(int signal) {
     std::ignore = ::write(STDERR_FILENO, line, sizeof line - 1);
 }
 
+/// Handles it on the alternate stack. Returns what handled it before.
+sighandler_t handle(int signal) {
+  struct sigaction action = {}, before;
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_ONSTACK | SA_RESTART;
+  sigaction(signal, &action, &before);
+  return before.sa_handler;
+}
+
 }  // namespace
 
+/// The system gives signals to the main thread, which may be in a product of oneDNN's: code that
+/// has something else in the stack pointer, so that a handler on the usual stack overwrites the
+/// heap.
 void handle_stop_signals() {
-  for (int signal : stop_signals) std::signal(signal, on_signal);
-  if (std::signal(SIGHUP, on_signal) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // under nohup
+  alignas(16) static std::byte memory[64 * 1024];
+  const stack_t apart{memory, 0, sizeof memory};
+  sigaltstack(&apart, nullptr);
+  for (int signal : stop_signals) handle(signal);
+  if (handle(SIGHUP) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // under nohup
   std::signal(SIGPIPE, SIG_IGN);  // a reader of the output that goes does not end the run
   std::signal(SIGXFSZ, SIG_IGN);  // a save that exceeds a limit of files fails like on a full disk
 }

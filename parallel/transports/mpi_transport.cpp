@@ -292,7 +292,9 @@ void MpiWorld::stop_on_sigterm() {
     sigterm_came = true;
     if (const Handler before = handler_before) before(number);
   };
-  action.sa_flags = SA_RESETHAND | SA_RESTART;  // a second one ends the process as usual
+  // A second one ends the process as usual. The handler runs on the thread's alternate stack, if it
+  // has one: a product of oneDNN's keeps something else in the stack pointer.
+  action.sa_flags = SA_RESETHAND | SA_RESTART | SA_ONSTACK;
   struct sigaction before;
   sigaction(SIGTERM, &action, &before);
   if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
