@@ -151,8 +151,7 @@ bool RunCopy::copy() try {
   new_.clear();
   made_.clear();
   problem_.clear();
-  PG_CHECK(!lock_ || lock_->is_here(), lock_->path().string(),
-           " or its folder was removed or renamed");
+  if (lock_) lock_->check_here();
   if (!nn::manifests_of(from_ / "checkpoint").empty()) {
     copy_all();
     std::set<fs::path> stay = new_;

@@ -183,7 +183,12 @@ FolderLock::~FolderLock() {
   if (made_ && files == 1 && ::rmdir(folder.c_str()) == 0) ::rmdir(out.c_str());
 }
 
+void FolderLock::check_here() {
+  PG_CHECK(is_here(), path_.string(), " or its folder was removed or renamed");
+}
+
 bool FolderLock::is_here() try {
+  const std::lock_guard lock_calls(mutex_);
   const fs::path folder = path_.parent_path() / "checkpoint";
   if (!is_named(file_, path_) && is_named(folder_.number, folder)) lock();
   return is_named(file_, path_);

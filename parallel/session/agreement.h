@@ -3,6 +3,8 @@
 // Not here: what is written there (saving.h). Chapter 05.
 #pragma once
 
+#include <mutex>
+
 #include "nn/checkpoint/checkpoint.h"
 #include "parallel/engine/engine.h"
 
@@ -50,6 +52,8 @@ class FolderLock {
 
   /// Whether the folder is still there, under its name. A file that was removed is made anew.
   bool is_here();
+  /// throws: Error unless is_here()
+  void check_here();
   const std::filesystem::path& path() const { return path_; }
   /// The process that holds the lock, as the file names it; empty if the disk was full.
   const std::string& owner() const { return owner_; }
@@ -62,6 +66,7 @@ class FolderLock {
   int file_ = -1;              // the system frees the locks when the process ends
   std::string owner_;
   bool made_ = false;  // the folder was not there before
+  std::mutex mutex_;   // of is_here(), which a thread that commits asks, too
 };
 
 /// Claims a session's output folder: no other run writes to it meanwhile, and all ranks see the

@@ -44,7 +44,8 @@ std::vector<nn::CheckpointFile> StateWriter::finish() {
 }
 
 CommitThread::CommitThread(fs::path folder, fs::path before, nn::SaveMark mark, nlohmann::json run,
-                           std::vector<nn::CheckpointFile> files, nn::Retention retention)
+                           std::vector<nn::CheckpointFile> files, nn::Retention retention,
+                           std::shared_ptr<FolderLock> claim)
     : step_(static_cast<int>(mark.step)) {
   auto work = [=, wait = wait_]() mutable {
     constexpr std::chrono::milliseconds pause(2);
@@ -66,6 +67,7 @@ CommitThread::CommitThread(fs::path folder, fs::path before, nn::SaveMark mark, 
     } catch (const Error& error) {  // the save fails, and takes its files away
       files.push_back({.name = "", .failure = error.what()});
     }
+    if (claim) claim->check_here();
     commit_checkpoint(folder, mark, run, files, retention);
   };
   committed_ = std::async(std::launch::async, std::move(work));
@@ -111,11 +113,12 @@ bool Lead::is_save_due() const {
 void Lead::save(bool last) {
   await_save();
   const Counted counted{waited_for_saves_};
-  if (!claim_->is_here()) {
-    const std::string why = text(claim_->path().string(), " or its folder was removed or renamed");
-    if (last) throw Error(why);
+  try {
+    claim_->check_here();
+  } catch (const Error& error) {
+    if (last) throw;
     saved_ = std::chrono::steady_clock::now();
-    return note_not_saved(steps_, why);
+    return note_not_saved(steps_, error.what());
   }
   const std::string given_up = make_room(settings_.out / "checkpoint", run_id_);
   if (!given_up.empty()) warn(given_up);
@@ -135,7 +138,7 @@ void Lead::save(bool last) {
   saved_ = std::chrono::steady_clock::now();
   describe(run, codecs);
   saving_.emplace(settings_.out / "checkpoint", on_disk_before, SaveMark(steps_, run_id_), run,
-                  files, Retention{settings_.keep, own_step_, settings_.given_up});
+                  files, Retention{settings_.keep, own_step_, settings_.given_up}, claim_);
   if (last) await_save(last);
 }
 

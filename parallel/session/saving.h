@@ -13,6 +13,7 @@
 
 #include "nn/checkpoint/checkpoint.h"
 #include "parallel/engine/engine.h"
+#include "parallel/session/agreement.h"
 
 namespace plangrad::parallel {
 
@@ -105,8 +106,10 @@ class CommitThread {
  public:
   /// Waits for these files in a thread, and commits them (nn::commit_checkpoint).
   ///   before: a file that is put on disk before; empty: none
+  ///   claim: of the folder, to which nothing is done if another one has its name by then
   CommitThread(std::filesystem::path folder, std::filesystem::path before, nn::SaveMark mark,
-               nlohmann::json run, std::vector<nn::CheckpointFile> files, nn::Retention retention);
+               nlohmann::json run, std::vector<nn::CheckpointFile> files, nn::Retention retention,
+               std::shared_ptr<FolderLock> claim = nullptr);
   /// Waits up to 30 seconds for files that are being written, and one for others: when a session
   /// fails, writers may still be at work, or gone.
   ~CommitThread();

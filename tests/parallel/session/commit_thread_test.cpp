@@ -26,6 +26,22 @@ TEST_CASE("a save waits for no metrics that others have moved away") {
   CHECK_NOTHROW(saving.finish());
 }
 
+TEST_CASE("a save leaves a folder alone that has got another's name meanwhile") {
+  const tests::TemporaryFolder folder;
+  const auto out = folder.path / "run", checkpoint = out / "checkpoint";
+  const auto claim = std::make_shared<parallel::FolderLock>(out);
+  std::vector files{nn::write_checkpoint_file(checkpoint, "model", {4, "own"}, {}, {})};
+  std::filesystem::rename(out, folder.path / "moved");
+  nn::make_folder(checkpoint);
+  nn::commit_checkpoint(checkpoint, {9, "another"}, nlohmann::json::object(),
+                        {nn::write_checkpoint_file(checkpoint, "model", {9, "another"}, {}, {})});
+  std::filesystem::copy(folder.path / "moved/checkpoint" / files[0].name, checkpoint);
+  parallel::CommitThread saving(checkpoint, "", {4, "own"}, nlohmann::json::object(), files, {},
+                                claim);
+  CHECK_THROWS_WITH(saving.finish(), Contains("or its folder was removed or renamed"));
+  CHECK(nn::find_intact(checkpoint).checkpoint->manifest().step == 9);
+}
+
 namespace {
 
 /// A stream for messages. The first one ends the disk's work, so that the wait has one message.
