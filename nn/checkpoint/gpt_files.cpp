@@ -35,13 +35,17 @@ std::string shown(const json& value) { return value.dump().substr(0, 200); }
 
 /// Reads a size under the first of `names` that the config has; one of type gpt2 may lack it.
 int size_setting(const json& config, std::initializer_list<const char*> names, int standard) {
+  const char* found = nullptr;
   for (const char* name : names) {
     if (!config.contains(name)) continue;
     const json& value = config[name];
     PG_CHECK(value.is_number_unsigned() && value > 0 && value <= INT32_MAX, name, " is ",
              shown(value), ", expected a whole number from 1 to 2^31 - 1");
-    return value.get<int>();
+    PG_CHECK(!found || config[found] == value, found, " is ", shown(config[found]), " and ", name,
+             " is ", shown(value), ", names of one size; leave the right one");
+    found = name;
   }
+  if (found) return config[found].get<int>();
   PG_CHECK(config.contains("model_type") && config["model_type"] == "gpt2", *names.begin(),
            " is missing");
   return standard;

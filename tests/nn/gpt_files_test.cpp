@@ -181,6 +181,10 @@ TEST_CASE("the config becomes ours") {
                                     {"n_head", "num_attention_heads"},
                                     {"n_embd", "hidden_size"},
                                     {"n_ctx", "max_position_embeddings"}}) {
+    folder.config[other] = 1 + folder.config[ours].get<int>();
+    folder.write();
+    CHECK_THROWS_WITH(read_gpt_config(folder.path),
+                      Contains(text(ours, " is ")) && Contains("names of one size"));
     folder.config[other] = folder.config[ours];
     folder.config.erase(ours);
   }
