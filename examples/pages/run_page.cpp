@@ -40,6 +40,7 @@ static json player_request_of(const RecordedUpdates& recorded, const Timeline& s
         !field->of_plans && !flag.is_null() && flag != "")
       asked["of"][field->name] = flag;
   asked["of"].update({{"steps", plan.steps}, {"clip", plan.clip}});
+  if (!plan.tied.empty()) asked["of"]["tied"] = true;
   return asked;
 }
 

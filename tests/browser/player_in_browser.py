@@ -128,6 +128,24 @@ def check_bubbles(checks, page):
             checks.equal(name + ": what the quiz gives away", found["told"], [])
 
 
+def check_plan_of_run(checks, program, page):
+    """From a run's plan on, each schedule is tried with the run's layout and what fits of its costs."""
+    layout = ["--stages", "2", "--data-parallel", "2", "--microbatches", "3", "--tied"]
+    request = {"plan": plan(program, "show", "--schedule", "1f1b", *layout).stdout,
+               "costs": {"forward": [1, 2], "backward": [2, 4], "step": [0.1, 0.2, 0.3]},
+               "of": {"schedule": "1f1b", "stages": 2, "data_parallel": 2, "microbatches": 3,
+                      "tied": True, "steps": 1}}
+    for name in page.evaluate("page.schedules.map(each => each.name)"):
+        page.evaluate("""controls.timer = 0, controls.show(%s),
+            controls.schedule('%s'), ask(controls.request)""" % (json.dumps(request), name))
+        checks.check(page.evaluate("!!state.answer.facts"),
+                     name + ": instead of a run's plan: " + page.evaluate("controls.said.textContent"))
+        if name == "2bw":
+            checks.equal("layout of 2bw instead of a run's plan", page.evaluate(
+                "[state.request.stages, state.request.data_parallel, state.request.microbatches,"
+                " state.request.costs.forward]"), [2, 2, 3, [1, 2]])
+
+
 def check_overlaps(checks, page):
     """A schedule that fills across updates opens with as many that its bubble is smaller."""
     names = [each["name"] for each in page.evaluate("page.schedules") if each["overlaps"]]
@@ -499,6 +517,7 @@ def main():
             check(checks, page)
         check_edit(checks, browser, program, page)  # opens a page in front of this one
         check_answer_stays(checks, page)
+        check_plan_of_run(checks, program, opened(browser, file))
         check_links(checks, browser, file)
         check_game(checks, browser, file)
         checks.quiet(page, "after all of this")

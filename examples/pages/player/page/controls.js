@@ -44,6 +44,14 @@ const special = {
 const front = ['stages', 'microbatches', 'steps', 'data_parallel'];  // beside the schedule
 const ofReplicas = ['microbatches', 'data_parallel', 'zero'];        // cyclic schedules have none
 
+/** Costs by stage become one value, their mean, where the request has another number of stages. */
+function fitCosts({stages, tied, costs}) {
+  for (const [key, list] of Object.entries(costs || {}))
+    if (key !== 'hosts' && key !== 'slowness' && Array.isArray(list) && list.length > 1 &&
+        list.length !== stages && !(tied && list.length === stages + 1))
+      costs[key] = [list.reduce((sum, each) => sum + each, 0) / list.length];
+}
+
 /**
  * Gives a host these children. A control of the same name that is there already stays, with its new
  * limits and value, so that it keeps the focus, and the pointer that drags it.
@@ -88,6 +96,9 @@ class Controls {
     if (this.timer) return;  // a newer choice is about to be asked for, and its answer shown
     this.request = structuredClone(request);
     if (request.schedule) this.before = structuredClone(request);
+    if (request.of && request.plan) this.run ||= structuredClone(request);
+    const back = request.schedule ? this.run : this.before;
+    const byHand = request.of ? 'that of the run' : 'written by hand';
     const {request: r} = this, schedule = this.schedules.find(each => each.name === r.schedule);
     const costs = r.costs ||= {}, one = (list, otherwise) => [].concat(list ?? otherwise)[0];
     const isFront = ({key}) => front.includes(key);
@@ -96,13 +107,11 @@ class Controls {
     refresh(this.more, controls(shown.filter(field => !isFront(field))));
     refresh(this.plan, [
       this.choice(
-          'schedule',
-          [...this.schedules.map(each => each.name), ...(r.schedule ? [] : ['written by hand'])],
-          r.schedule || 'written by hand', name => this.schedule(name)),
-      ...(!r.schedule && this.before ?
-              [el('button', {type: 'button', onclick: () => this.asked(this.before)},
-                  'back to ' + this.before.schedule)] :
-              []),
+          'schedule', [...this.schedules.map(each => each.name), ...(r.schedule ? [] : [byHand])],
+          r.schedule || byHand, name => this.schedule(name)),
+      ...(back ? [el('button', {type: 'button', onclick: () => this.asked(back)},
+                     'back to ' + (back.schedule || 'the run'))] :
+                 []),
       ...controls(front.flatMap(key => shown.filter(field => field.key === key)))
     ]);
     const say = value => value === 0 ? '0' : timeUnit(costs, value).say(value);
@@ -176,6 +185,7 @@ class Controls {
         delete r[key];
       if (key === 'zero' && chosen) r.data_parallel = Math.max(2, r.data_parallel || 1);
       if (key === 'endless') delete r.steps;  // it has any number of them
+      if (key === 'stages' || key === 'tied') fitCosts(r);
     };
     if (field.kind === 'yes') return this.check(name, value, set, words.what);
     if (field.kind === 'choice')
@@ -194,6 +204,7 @@ class Controls {
   /** Another schedule: the request leaves out what it lacks; some comes back with the next one. */
   schedule(name) {
     const {request: r} = this;
+    if (!r.schedule) Object.assign(r, r.of);  // the layout of a run, whose plan was shown
     const [was, next] = [r.schedule, name].map(of => this.schedules.find(each => each.name === of));
     if (!next) return;
     if (was?.cyclic) Object.assign(r, this.beforeCyclic);
@@ -215,6 +226,7 @@ class Controls {
     if (name === 'data') r.data_parallel = Math.max(2, r.data_parallel || 4);
     // One update overlaps nothing; an endless plan has any number.
     if (!r.endless) r.steps = Math.max(r.steps || 1, next.overlaps ? 3 : 1);
+    fitCosts(r);
   }
 
   change(act) {
