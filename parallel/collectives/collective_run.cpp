@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "autograd/backend.h"
-#include "parallel/plan/codec_spec.h"
 #include "parallel/transports/launch.h"
 
 namespace plangrad::parallel {
@@ -155,7 +154,7 @@ std::int64_t CollectiveRun::for_codes(Range range, Visit visit) const {
   std::int64_t at = 0;
   for (Range piece{range.begin, range.begin}; piece.end < range.end; piece.begin = piece.end) {
     piece.end = std::min(range.end, piece.begin + default_piece / size_of(data_.dtype()));
-    at = aligned(at);
+    at = (at + 7) / 8 * 8;  // codes begin at multiples of 8 bytes
     const Range code{at, at + encoding_.codec->encoded_bytes(piece)};
     visit(piece, code);
     at = code.end;

@@ -261,7 +261,10 @@ TEST_CASE("processes over NCCL: codecs, sums, a device for each, a rank that is 
   check_ended(run(all("shared", {}, {"/usr/bin/env", "CUDA_VISIBLE_DEVICES=0"})), 2,
               "each rank needs a device of its own; ranks 0 and 1 both use device ");
   const std::string id = runs.path("process");
-  Running job(all("lost", {"--steps", "1000000", "--evaluate-every", "0"}, noting_id(id)));
+  const Words in_time{"/usr/bin/env", "OMPI_MCA_odls_base_sigkill_timeout=8",
+                      "PRTE_MCA_odls_base_sigkill_timeout=8"};  // all can report
+  Running job(in_time +
+              all("lost", {"--steps", "1000000", "--evaluate-every", "0"}, noting_id(id)));
   wait_for_steps(runs.path("lost"), 6);
   REQUIRE(::kill(std::stoi(plangrad::nn::read_file(id + "3")), SIGKILL) == 0);
   const Finished lost = job.finish();

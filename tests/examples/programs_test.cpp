@@ -89,7 +89,7 @@ TEST_CASE("train_gpt refuses flags that make no sense, before it writes") {
        {{"--learning-rate", "-1"}, "--learning-rate: expected a number"},
        {{"--dropout", "1"}, "--dropout: expected"},
        {{"--seed", "-1"}, "--seed: expected"},
-       {{"--dtype", "f16"}, "--dtype: expected one of f32, bf16; got f16"},
+       {{"--dtype", "f16"}, "--dtype: expected one of f32, tf32, bf16; got f16"},
        {{"--recompute=maybe"}, "--recompute: expected no value, true or false; got maybe"},
        {{"--transport", "nccl"}, "use --device cuda or emulator with it"},
        {{"--transport", "mpi"}, "leave the flag out"},
