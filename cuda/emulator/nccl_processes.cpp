@@ -62,7 +62,7 @@ class Together {
     return own_.comm->clique->folder / text(sender, ' ', receiver, ' ', number, ' ', from, ' ', to);
   }
 
-  /// Where the folder is gone, a rank has aborted, and nobody listens.
+  /// Writes the call for the other ranks. Does nothing after an abort, which removes the folder.
   void tell() {
     const int rank = own_.comm->rank;
     const fs::path whole = file(rank, rank);

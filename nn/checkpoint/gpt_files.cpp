@@ -33,7 +33,7 @@ json built_in() {
 /// A value of config.json for an error: the beginning of a long one.
 std::string shown(const json& value) { return value.dump().substr(0, 200); }
 
-/// Reads a size under the first of `names` that the config has; one of type gpt2 may lack it.
+/// Reads a size under any of its `names`, which must agree; a config of type gpt2 may lack it.
 int size_setting(const json& config, std::initializer_list<const char*> names, int standard) {
   const char* found = nullptr;
   for (const char* name : names) {

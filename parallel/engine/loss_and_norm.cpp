@@ -83,7 +83,7 @@ LossAndNorm::Gradients LossAndNorm::counted(int version, const std::vector<int>&
   return gradients;
 }
 
-/// Of all stages at once, since the host waits for the result.
+/// Computes the squares of all stages by one call, since the host waits for the result.
 std::vector<double> LossAndNorm::squares_of(const Gradients& gradients) const {
   std::vector<double> result(run_.engine.training().whole.size(), 0);
   std::vector<Tensor> parts;
